@@ -315,6 +315,14 @@ Handle Communicator::broadcast(std::span<std::byte> bytes, HostRequest request,
   return in_memory({bytes.data(), bytes.size(), DataType::kFloat32}, std::move(request), options);
 }
 
+Handle Communicator::reduce(const Values& values, Rank root, const AllReduceOptions& options) {
+  return in_memory(values, {.collective = HostCollective::kReduce, .root = root}, options);
+}
+
+Handle Communicator::exchange(HostRequest request, const AllReduceOptions& options) {
+  return in_memory({}, std::move(request), options);
+}
+
 std::optional<DigestReading> Communicator::digest() const {
   ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher()->digest();
   if (digest == nullptr) return std::nullopt;

@@ -194,6 +194,10 @@ class Communicator {
                     const AllReduceOptions& options = {});
   Handle broadcast(std::span<std::byte> bytes, HostRequest request,
                    const AllReduceOptions& options = {});
+  // The bits that all_reduce() has, for the root alone; at other ranks the values stay as they are.
+  Handle reduce(const Values& values, Rank root, const AllReduceOptions& options = {});
+  // A gather, a scatter or an all-to-all, as the request says.
+  Handle exchange(HostRequest request, const AllReduceOptions& options = {});
 
   // Adds a ring as a second path for sums of float32, with the same bits. All ranks must call it,
   // before the first operation. The figures, and later the ranks' measurements (way_choice.h),

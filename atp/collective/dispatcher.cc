@@ -30,10 +30,18 @@ Status check(const Values& values, const AllReduceOptions& options,
 Status check(const Values& values, const HostRequest& request, const AllReduceOptions& options,
              const CommunicatorOptions& job) {
   const std::vector<std::size_t>& lengths = request.lengths;
-  if (request.collective == HostCollective::kBroadcast) {
-    if (request.root < job.world_size) return ok_status();
+  if (has_root(request.collective) && request.root >= job.world_size) {
     return Error{"rank " + std::to_string(request.root) + " is not one of the job's ranks 0 to " +
                  std::to_string(job.world_size - 1) + ": give another root"};
+  }
+  if (request.collective == HostCollective::kBroadcast) return ok_status();
+  if (request.collective == HostCollective::kReduce) return check(values, options, job);
+  if (exchanges(request.collective)) {
+    if (request.blocks_to.size() == job.world_size && request.blocks_from.size() == job.world_size)
+      return ok_status();
+    return Error{"expected a block for and from each of " + with_commas(job.world_size) +
+                 " ranks, but found " + with_commas(request.blocks_to.size()) + " and " +
+                 with_commas(request.blocks_from.size())};
   }
   if (lengths.size() != job.world_size) {
     return Error{"expected a length for each of " + with_commas(job.world_size) +
@@ -115,19 +123,20 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
   options.segments.clear();
   const bool here = options.here;
   const Status valid = check(values, request, options, options_);
-  const bool adds = request.collective == HostCollective::kReduceScatter;
+  const bool sums = adds(request.collective);
   // On all ranks, rows are as long as the longest block.
   std::size_t longest = values.count;
-  if (!adds && !request.lengths.empty()) {
+  if (!sums && !request.lengths.empty()) {
     longest = *std::max_element(request.lengths.begin(), request.lengths.end());
   }
+  if (exchanges(request.collective)) longest = longest_block(request);
   const NumberFormat format = options.format.value_or(options_.number_format);
   Refusals refused;
   Operations operations;
   {
     const std::lock_guard lock(mutex_);
     if (valid) record_request(values, request, options);
-    const OperationName name{next_request_++, longest / (adds ? 1 : request.element_bytes),
+    const OperationName name{next_request_++, longest / (sums ? 1 : request.element_bytes),
                              name_of(request.collective)};
     auto operation =
         std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(longest)}, format,
@@ -159,16 +168,20 @@ void Dispatcher::record(const char* name, const char* type, const RecordedShape&
 void Dispatcher::record_request(const Values& values, const HostRequest& request,
                                 AllReduceOptions& options) {
   if (recorded_ == nullptr) return;
-  const bool adds = request.collective == HostCollective::kReduceScatter;
+  const bool sums = adds(request.collective);
   const std::size_t total =
       std::accumulate(request.lengths.begin(), request.lengths.end(), std::size_t{0});
-  const std::size_t bytes = adds ? 1 : std::max<std::size_t>(request.element_bytes, 1);
+  const std::size_t bytes = sums ? 1 : std::max<std::size_t>(request.element_bytes, 1);
   const auto of = [&](std::size_t count) { return RecordedShape::of_values(count / bytes); };
   RecordedShape input = of(values.count);
   RecordedShape output = input;
-  if (adds && options_.rank < request.lengths.size()) output = of(request.lengths[options_.rank]);
+  if (sums && options_.rank < request.lengths.size()) output = of(request.lengths[options_.rank]);
+  if (exchanges(request.collective)) {
+    input = RecordedShape::of_blocks(request.blocks_to, bytes);
+    output = RecordedShape::of_blocks(request.blocks_from, bytes);
+  }
   if (request.collective == HostCollective::kAllGather) output = of(total);
-  const char* type = adds ? name_of(values.type) : "bytes";
+  const char* type = sums ? name_of(values.type) : "bytes";
   record(name_of(request.collective), type, input, output, options);
 }
 

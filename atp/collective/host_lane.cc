@@ -22,23 +22,29 @@ constexpr std::chrono::milliseconds kForTheLeader{10'000};
 // How often a rank checks whether its leader has met those of other hosts.
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
+// " from rank 2", " to rank 0" or nothing.
+std::string root_text(HostCollective collective, std::uint32_t root) {
+  if (!has_root(collective)) return "";
+  const bool is_source =
+      collective == HostCollective::kBroadcast || collective == HostCollective::kScatter;
+  return (is_source ? " from rank " : " to rank ") + std::to_string(root);
+}
+
 // "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"; "broadcast #3
 // (1,000 values), of int64 from rank 2"
 std::string describe(const HostOperationHeader& header) {
   const auto collective = static_cast<HostCollective>(header.collective);
   if (header.element_bytes > 0) {
-    const bool has_root = collective == HostCollective::kBroadcast;
     return operation_text(name_of(collective), header.number,
                           header.values / header.element_bytes) +
-           ", of " + header.element.data() +
-           (has_root ? " from rank " + std::to_string(header.root) : "");
+           ", of " + header.element.data() + root_text(collective, header.root);
   }
   const auto format =
       header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
   const OperationKind kind{static_cast<DataType>(header.type),
                            static_cast<Reduction>(header.reduction), format};
   return operation_text(name_of(collective), header.number, header.values) + ", " +
-         operation_kind_text(header.values, kind);
+         operation_kind_text(header.values, kind) + root_text(collective, header.root);
 }
 
 HostEngineOptions engine_options(const CommunicatorOptions& options) {

@@ -13,8 +13,8 @@
 // route, if these support the type and the reduction (the table is carriage() in the source).
 // Every group, also a subgroup, is its own job with its own Communicator. A group of one rank has
 // none. With a ring as well, the communicator decides which of the two ways a float32 sum takes.
-// If the communicator's ranks share a host's memory, reduce-scatters of the same types, all-gathers
-// and broadcasts use it, too (in_network_group_memory.cc).
+// If the communicator's ranks share a host's memory, reduces and reduce-scatters of the same types
+// and all collectives that only move tensors use it, too (in_network_group_memory.cc).
 
 namespace atp::pytorch {
 
@@ -40,6 +40,7 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
 
   // The average of a dense tensor that consists of segments of these lengths, such as parameters.
   // Like allreduce() where that would not use the network; a format that is then impossible is an
@@ -71,6 +72,10 @@ class InNetworkGroup : public ProcessGroupATP {
   void abort_transport() override;
   void give_up_transport() override;
   void destroy_transport() override { communicator_.reset(); }
+
+  bool exchanges_itself() const override { return in_memory(); }
+  void exchange(const OwnWork& work, const PeerRequest& request, std::chrono::milliseconds timeout,
+                bool waits) override;
 
  private:
   // How a type is sent, and the reduction that is applied.

@@ -6,6 +6,7 @@
 
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/in_network_group.h"
+#include "python/csrc/peer_requests.h"
 
 namespace atp::pytorch {
 namespace {
@@ -26,6 +27,7 @@ constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatte
 constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
                                        "atp:reduce_scatter_single_coalesced"};
 constexpr Name kBroadcast{OpType::BROADCAST, "broadcast", "atp:broadcast"};
+constexpr Name kReduce{OpType::REDUCE, "reduce", "atp:reduce"};
 
 std::byte* memory_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data_ptr());
@@ -59,6 +61,11 @@ at::Tensor side_by_side(const std::vector<at::Tensor>& tensors) {
 HostRequest moving(const at::Tensor& tensor) {
   return {.element = std::string(c10::getDtypeNames(tensor.scalar_type()).first),
           .element_bytes = static_cast<std::size_t>(tensor.element_size())};
+}
+
+HostCollective collective_of(PeerCall call) {
+  if (call == PeerCall::kGather) return HostCollective::kGather;
+  return call == PeerCall::kScatter ? HostCollective::kScatter : HostCollective::kAllToAll;
 }
 
 bool has_values(at::TensorList tensors) {
@@ -260,6 +267,49 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
   communicator_->broadcast({memory_of(buffer), buffer.nbytes()}, std::move(request),
                            part_options(work, 1, options.timeout, !options.asyncOp));
   return work;
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
+                                                      const c10d::ReduceOptions& options) {
+  std::optional<Carriage> found;
+  if (tensors.size() == 1) found = carriage_in_memory(tensors, tensors, options.reduceOp);
+  if (!found) return PeersBackend::reduce(tensors, options);
+  check_root(kReduce, options.rootRank);
+  const auto work = begin_work("atp", kReduce, tensors, tensors);
+  Buffers& buffers = work->buffers();
+  AllReduceOptions asked;
+  set_reduction(kReduce, *found, tensors, options.reduceOp, buffers, &asked);
+  // At other ranks the tensor is undefined afterwards, so nothing is written back.
+  const bool is_root = options.rootRank == getRank();
+  const at::Tensor buffer =
+      is_root ? buffers.output(tensors.front()) : buffers.input(tensors.front());
+  AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);
+  part.reduction = asked.reduction;
+  const Values values{memory_of(buffer), static_cast<std::size_t>(buffer.numel()), found->type};
+  communicator_->reduce(values, static_cast<Rank>(options.rootRank), part);
+  return work;
+}
+
+// A list of blocks is by rank; a single block is the root's, or from the root.
+void InNetworkGroup::exchange(const OwnWork& work, const PeerRequest& request,
+                              std::chrono::milliseconds timeout, bool waits) {
+  HostRequest exchanged{
+      .collective = collective_of(request.call),
+      .blocks_to = std::vector<ConstBytes>(ranks()),
+      .blocks_from = std::vector<Bytes>(ranks()),
+      .root = static_cast<Rank>(request.root),
+      .element = dtype_name(static_cast<at::ScalarType>(request.type)),
+      .element_bytes = c10::elementSize(static_cast<at::ScalarType>(request.type))};
+  const auto place = [&](auto& blocks, const auto& given) {
+    if (given.size() == ranks()) {
+      std::copy(given.begin(), given.end(), blocks.begin());
+    } else if (!given.empty()) {
+      blocks[request.root] = given.front();
+    }
+  };
+  place(exchanged.blocks_to, request.inputs);
+  place(exchanged.blocks_from, request.outputs);
+  communicator_->exchange(std::move(exchanged), part_options(work, 1, timeout, waits));
 }
 
 }  // namespace atp::pytorch

@@ -161,6 +161,14 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
   return work;
 }
 
+PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, PeerRequest request,
+                                                    std::chrono::milliseconds timeout, bool waits) {
+  if (!exchanges_itself()) return submit(work, {std::move(request)}, timeout, waits);
+  keep_apart(request, work->buffers(), own_rank(), ranks());
+  exchange(work, request, timeout, waits);
+  return work;
+}
+
 // No caller has the work yet, so no other thread needs to run callbacks, and this thread would wait
 // next.
 PeersBackend::WorkPtr PeersBackend::carry_out_here(const OwnWork& work,

@@ -105,6 +105,7 @@ class PeersBackend : public c10d::Backend {
   OwnWork begin_work(const char* path, const Buffers::Name& name, at::TensorList inputs,
                      const Tensors& results);
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
+  void check_root(const Buffers::Name& name, std::int64_t root) const;
 
   // Returns the function to call when a part of the work ends; it finishes the work after the last.
   EndPart expect_parts(const OwnWork& work, std::size_t count) const;
@@ -112,6 +113,12 @@ class PeersBackend : public c10d::Backend {
   // finishes the work, too.
   EndPart expect_here(const OwnWork& work) const;
   CompletionPool& completion() const { return *completion_; }
+
+  // Whether a derived group has its own way for gathers, scatters and all-to-alls: exchange().
+  virtual bool exchanges_itself() const { return false; }
+  // The request's inputs and outputs belong to the work, and do not overlap.
+  virtual void exchange(const OwnWork& /*work*/, const PeerRequest& /*request*/,
+                        std::chrono::milliseconds /*timeout*/, bool /*waits*/) {}
 
   // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
@@ -127,6 +134,12 @@ class PeersBackend : public c10d::Backend {
   // Submits the requests as the parts of the work. `waits`: the caller waits for only this work.
   WorkPtr submit(const OwnWork& work, std::vector<PeerRequest> requests,
                  std::chrono::milliseconds timeout, bool waits);
+  // The same for a gather, a scatter or an all-to-all.
+  OwnWork begin_exchange(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
+    return begin_work(exchanges_itself() ? "atp" : "peers", name, inputs, results);
+  }
+  WorkPtr submit_exchange(const OwnWork& work, PeerRequest request,
+                          std::chrono::milliseconds timeout, bool waits);
   WorkPtr carry_out_here(const OwnWork& work, std::vector<PeerRequest> requests);
   WorkPtr transfer(const Buffers::Name& name, PeerCall call, std::size_t peer,
                    const Tensors& tensors, int tag);
@@ -140,7 +153,6 @@ class PeersBackend : public c10d::Backend {
   void record(const OwnWork& work, OperationStart start, at::TensorList inputs,
               const Tensors& results);
   void check_open(const char* operation) const;
-  void check_root(const Buffers::Name& name, std::int64_t root) const;
   EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
   CompletionPool& transfer_completion();
   std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }

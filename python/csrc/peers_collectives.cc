@@ -20,11 +20,10 @@ constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
                                 "atp:peers_all_gather_single"};
 constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
                                    "atp:peers_all_gather_single_coalesced"};
-constexpr Name kGather{OpType::GATHER, "gather", "atp:peers_gather"};
-constexpr Name kScatter{OpType::SCATTER, "scatter", "atp:peers_scatter"};
-constexpr Name kAllToAll{OpType::ALLTOALL, "all_to_all", "atp:peers_all_to_all"};
-constexpr Name kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single",
-                               "atp:peers_all_to_all_single"};
+constexpr Name kGather{OpType::GATHER, "gather", "atp:gather"};
+constexpr Name kScatter{OpType::SCATTER, "scatter", "atp:scatter"};
+constexpr Name kAllToAll{OpType::ALLTOALL, "all_to_all", "atp:all_to_all"};
+constexpr Name kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single", "atp:all_to_all_single"};
 
 // A root's list of tensors: one at that rank, none elsewhere.
 void check_list_of_root(const Name& name, const PeersBackend::TensorLists& lists, bool is_root,
@@ -150,14 +149,14 @@ PeersBackend::WorkPtr PeersBackend::gather(TensorLists& outputs, Tensors& inputs
   check_root(kGather, options.rootRank);
   check_count(kGather, "call", 1, inputs.size());
   check_list_of_root(kGather, outputs, options.rootRank == getRank(), ranks(), inputs.front());
-  const OwnWork work = begin(kGather, inputs, flat(outputs));
+  const OwnWork work = begin_exchange(kGather, inputs, flat(outputs));
   PeerRequest request = request_of(PeerCall::kGather, inputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   request.inputs = {memory_of(kGather, work->buffers().input(inputs.front()))};
   for (const at::Tensor& output : flat(outputs)) {
     request.outputs.push_back(memory_of(kGather, work->buffers().output(output)));
   }
-  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::scatter(Tensors& outputs, TensorLists& inputs,
@@ -165,14 +164,14 @@ PeersBackend::WorkPtr PeersBackend::scatter(Tensors& outputs, TensorLists& input
   check_root(kScatter, options.rootRank);
   check_count(kScatter, "call", 1, outputs.size());
   check_list_of_root(kScatter, inputs, options.rootRank == getRank(), ranks(), outputs.front());
-  const OwnWork work = begin(kScatter, outputs, outputs);
+  const OwnWork work = begin_exchange(kScatter, outputs, outputs);
   PeerRequest request = request_of(PeerCall::kScatter, outputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   for (const at::Tensor& input : flat(inputs)) {
     request.inputs.push_back(memory_of(kScatter, work->buffers().input(input)));
   }
   request.outputs = {memory_of(kScatter, work->buffers().output(outputs.front()))};
-  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -182,12 +181,12 @@ PeersBackend::WorkPtr PeersBackend::alltoall_base(at::Tensor& output, at::Tensor
   check_type(kAllToAllSingle, input, output);
   const auto sent = lengths_of(kAllToAllSingle, in_split, input, getSize());
   const auto got = lengths_of(kAllToAllSingle, out_split, output, getSize());
-  const OwnWork work = begin(kAllToAllSingle, input, {output});
+  const OwnWork work = begin_exchange(kAllToAllSingle, input, {output});
   PeerRequest request = request_of(PeerCall::kAllToAll, input.scalar_type());
   request.inputs =
       read_only(blocks_of(kAllToAllSingle, work->buffers().input(input), ranks(), sent));
   request.outputs = blocks_of(kAllToAllSingle, work->buffers().output(output), ranks(), got);
-  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -198,13 +197,13 @@ PeersBackend::WorkPtr PeersBackend::alltoall(Tensors& outputs, Tensors& inputs,
     check_type(kAllToAll, inputs.front(), inputs[i]);
     check_type(kAllToAll, inputs.front(), outputs[i]);
   }
-  const OwnWork work = begin(kAllToAll, inputs, outputs);
+  const OwnWork work = begin_exchange(kAllToAll, inputs, outputs);
   PeerRequest request = request_of(PeerCall::kAllToAll, inputs.front().scalar_type());
   for (std::size_t i = 0; i < ranks(); ++i) {
     request.inputs.push_back(memory_of(kAllToAll, work->buffers().input(inputs[i])));
     request.outputs.push_back(memory_of(kAllToAll, work->buffers().output(outputs[i])));
   }
-  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
 }
 
 }  // namespace atp::pytorch

@@ -1,4 +1,4 @@
-"""All-gathers, reduce-scatters and broadcasts of groups whose ranks share memory."""
+"""The collectives besides all-reduces of groups whose ranks share memory."""
 
 import os
 import signal
@@ -225,6 +225,82 @@ def test_a_broadcast_gives_all_ranks_the_roots_tensor(ranks):
     assert ranks.run(RANKS, body, **IN_MEMORY) == [([], {})] * RANKS
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_blocks_go_from_rank_to_rank(ranks, dtype):
+    """Also strided ones, and those whose place is in the memory that is sent."""
+
+    def block(source, target, length):
+        return values(10 * source + target, length, dtype)
+
+    def body(rank):
+        wrong = []
+        everyone = range(RANKS)
+
+        def check(what, found, expected):
+            if [bits(tensor) for tensor in found] != [bits(tensor) for tensor in expected]:
+                wrong.append((what, length))
+
+        for length in (0, *LENGTHS):
+            to_others = [block(rank, other, length) for other in everyone]
+            from_others = [block(other, rank, length) for other in everyone]
+            for root in everyone:
+                own = block(rank, root, length)
+                gathered = [torch.empty_like(own) for _ in everyone] if rank == root else None
+                dist.gather(own, gathered, dst=root)
+                if rank == root:
+                    check("gather", gathered, from_others)
+                strided = torch.empty(length, 2, dtype=dtype)[:, 0]
+                dist.scatter(strided, to_others if rank == root else None, src=root)
+                check("scatter", [strided], [block(root, rank, length)])
+            whole = torch.cat(to_others)
+            dist.all_to_all_single(whole, whole)
+            check("all_to_all_single", [whole], [torch.cat(from_others)])
+            found = [torch.empty_like(tensor) for tensor in to_others]
+            dist.all_to_all(found, to_others, async_op=True).wait()
+            check("all_to_all", found, from_others)
+        return wrong, operations(atp.torch.stats(), "peers"), operations(atp.torch.stats(), "atp")
+
+    all_ = {"gather", "scatter", "all_to_all", "all_to_all_single"}
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [([], set(), all_)] * RANKS
+
+
+def test_blocks_whose_length_only_two_ranks_know(ranks):
+    """One rank gives its splits, which are even, and another does not."""
+
+    def body(rank):
+        lengths = [[2, 2, 2], [2, 0, 150_000], [2, 90_000, 7]][rank]
+        received = [[2, 2, 2], [2, 0, 90_000], [2, 150_000, 7]][rank]
+        sent = torch.cat([values(10 * rank + to, n) for to, n in enumerate(lengths)])
+        found = torch.empty(sum(received))
+        splits = () if rank == 0 else (received, lengths)
+        dist.all_to_all_single(found, sent, *splits)
+        expected = [values(10 * source + rank, n) for source, n in enumerate(received)]
+        return bits(found) == bits(torch.cat(expected)), operations(atp.torch.stats(), "peers")
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [(True, set())] * RANKS
+
+
+def test_a_reduce_gives_its_root_the_bits_of_an_all_reduce(ranks):
+    def body(rank):
+        wrong = []
+        for dtype, ops in REDUCTIONS.items():
+            for name in ops:
+                op = PREMUL if name == "PREMUL" else getattr(dist.ReduceOp, name)
+                for root, length in enumerate((1, 2100, 150_001)):
+                    tensor = values(rank, length, dtype)
+                    sums = tensor.clone()
+                    dist.all_reduce(sums, op=op)
+                    strided = torch.stack([tensor, tensor], 1)[:, 1]
+                    expected = sums if rank == root else tensor
+                    for given in (tensor.clone(), strided):
+                        dist.reduce(given, root, op=op)
+                        if bits(given) != bits(expected):
+                            wrong.append((str(dtype), name, length))
+        return wrong, operations(atp.torch.stats(), "peers")
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [([], set())] * RANKS
+
+
 def test_several_tensors_in_one_call(ranks):
     def body(rank):
         tensors = [torch.ones(5), torch.empty(0), torch.full((6, 3), 2.0)]
@@ -249,12 +325,18 @@ def test_all_collectives_in_flight_end_in_any_order_of_waiting(ranks):
             ones = torch.ones(RANKS * block.numel())
             works.append(dist.reduce_scatter_tensor(share, ones, async_op=True))
             works.append(dist.all_reduce(torch.ones(100), async_op=True))
-            results.append((whole, share))
+            turned = torch.empty_like(whole)
+            sent = torch.full_like(whole, float(i))
+            works.append(dist.all_to_all_single(turned, sent, async_op=True))
+            results.append((whole, share, turned))
         for work in reversed(works):
             work.wait()
-        return [(whole[-1].item(), share[0].item()) for whole, share in results]
+        return [
+            (whole[-1].item(), share[0].item(), turned[-1].item())
+            for whole, share, turned in results
+        ]
 
-    expected = [(float(RANKS - 1 + i), float(RANKS)) for i in range(30)]
+    expected = [(float(RANKS - 1 + i), float(RANKS), float(i)) for i in range(30)]
     assert ranks.run(RANKS, body, **IN_MEMORY) == [expected] * RANKS
 
 
@@ -265,6 +347,8 @@ def test_the_digest_is_of_all_reduces_only(ranks):
             if others:
                 dist.broadcast(torch.ones(10), src=0)
                 gather_single(torch.ones(10))
+                dist.reduce(torch.ones(10), 0)
+                dist.all_to_all_single(torch.empty(RANKS), torch.ones(RANKS))
         return atp.torch.digest(), atp.torch.stats()["digest"]["operations"]
 
     options = atp.torch.Options(digest_every=2)
@@ -312,12 +396,14 @@ def test_ranks_that_call_different_operations_are_an_error(ranks):
     ranks.run(RANKS, body, **IN_MEMORY)
 
 
-@pytest.mark.parametrize("collective", ["gather", "scatter", "broadcast"])
+@pytest.mark.parametrize("collective", ["gather", "scatter", "broadcast", "exchange", "reduce"])
 def test_a_rank_that_is_killed_is_named(ranks, collective):
     call = {
         "gather": lambda: gather_single(torch.ones(100_000)),
         "scatter": lambda: scatter_single(torch.ones(3 * 100_000), dist.ReduceOp.SUM),
         "broadcast": lambda: dist.broadcast(torch.ones(100_000), src=0),
+        "exchange": lambda: dist.all_to_all_single(torch.empty(300_000), torch.ones(300_000)),
+        "reduce": lambda: dist.reduce(torch.ones(100_000), 0),
     }[collective]
 
     def body(rank):

@@ -17,6 +17,11 @@ constexpr int kYields = 40;
 // The maximum time to spend yielding: on a crowded machine each yield may take a while, and the
 // driving thread must check its time-outs.
 constexpr std::chrono::milliseconds kMostYielding{20};
+// A yield of this length went to another program, for a time slice: no rank needs that long for its
+// part of a piece. Each piece of a large tensor would cost one. Who sleeps is woken ahead of other
+// programs, so that many waits sleep at once.
+constexpr std::chrono::milliseconds kSlowYield{1};
+constexpr int kWaitsWithoutYields = 256;
 // The maximum sleep after that: its own process may have news for it.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
 
@@ -68,13 +73,17 @@ void HostEngine::work(Time now) {
 }
 
 void HostEngine::wait() {
-  const Time enough = std::chrono::steady_clock::now() + kMostYielding;
-  for (int i = 0; i < kYields; ++i) {
+  Time now = std::chrono::steady_clock::now();
+  const Time enough = now + kMostYielding;
+  for (int i = 0; i < kYields && waits_without_yields_ == 0; ++i) {
     if (failure_ || can_step()) return;
     sched_yield();
     counters_.add(HostCounter::kYields);
-    if (std::chrono::steady_clock::now() >= enough) break;
+    const Time before = std::exchange(now, std::chrono::steady_clock::now());
+    if (now - before >= kSlowYield) waits_without_yields_ = kWaitsWithoutYields;
+    if (now >= enough) break;
   }
+  waits_without_yields_ = std::max(waits_without_yields_ - 1, 0);
   const std::uint32_t events = place_.segment.board().events.load();
   const bool is_cut_off = uplink_ != nullptr && uplink_->failure();
   if (can_step() || has_failed_elsewhere() || is_cut_off) return;
@@ -123,9 +132,11 @@ bool HostEngine::can_write() {
 }
 
 HostEngine::Entry* HostEngine::next_to_write() {
-  const auto next = std::find_if(operations_.begin(), operations_.end(),
-                                 [](const Entry& entry) { return !entry.is_written; });
-  return next == operations_.end() ? nullptr : &*next;
+  for (Entry& entry : operations_) {
+    if (entry.exchanges() && entry.written > 0 && !knows_longest(entry)) return nullptr;
+    if (!entry.is_written) return &entry;
+  }
+  return nullptr;
 }
 
 // Takes as many whole blocks as a row has room for.
@@ -135,6 +146,12 @@ HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
   const SegmentShape& shape = place_.segment.shape();
   const std::size_t room = shape.piece_values > 0 ? shape.piece_values : shape.row_bytes / size;
   Piece piece{.entry = &entry, .begin = entry.written, .is_first = entry.written == 0};
+  if (entry.exchanges()) {
+    piece.whole = true;
+    piece.end = piece.begin + block_room(cell_bytes(entry.collective()));
+    piece.is_last = entry.longest && piece.end >= *entry.longest;
+    return piece;
+  }
   const bool fits = layout.values() - piece.begin <= room;
   piece.end = fits ? layout.values() : layout.block_at(piece.begin + room).begin;
   piece.is_last = piece.end == layout.values();
@@ -173,9 +190,14 @@ void HostEngine::write() {
                (end - begin) * size);
     counters_.add(HostCounter::kBytesWritten, (end - begin) * size);
   };
-  if (piece.is_first) own_board().headers[slot] = entry.header;
+  if (piece.is_first) {
+    own_board().headers[slot] = entry.header;
+    entry.first_piece = number;
+  }
   if (piece.whole) {
-    if (entry.moves()) {
+    if (entry.exchanges()) {
+      write_blocks(piece);
+    } else if (entry.moves()) {
       write_moved(piece, row);
     } else {
       copy(piece.begin, piece.end);
@@ -226,17 +248,25 @@ void HostEngine::sum() {
 }
 
 void HostEngine::take() {
-  const Piece own = piece(taken_);
+  Piece own = piece(taken_);
   if (own.whole && !agrees(own, taken_)) return;
+  if (own.entry->exchanges() && knows_longest(*own.entry)) {
+    own.is_last = own.end >= *own.entry->longest;
+  }
   const std::size_t slot = slot_of(taken_);
   const std::size_t size = own.entry->value_bytes();
   std::byte* to = own.entry->asked.data + own.begin * size;
   if (is_of_several_hosts()) {
     take_outgoing(own);
+  } else if (own.entry->exchanges()) {
+    if (!take_blocks(own)) return;
   } else if (own.entry->moves()) {
     take_moved(own);
   } else if (own.entry->collective() == HostCollective::kReduceScatter) {
     take_share(own);
+  } else if (own.entry->collective() == HostCollective::kReduce &&
+             own.entry->asked.request->root != options_.rank) {
+    // The root's alone.
   } else if (own.whole) {
     own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end, to);
   } else {
@@ -272,7 +302,10 @@ bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   const HostOperationHeader& mine = piece.entry->header;
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
-    if (theirs == mine) continue;
+    HostOperationHeader compared = theirs;
+    // Their blocks may be of other lengths than mine.
+    if (piece.entry->exchanges()) compared.values = mine.values;
+    if (compared == mine) continue;
     fail("rank " + std::to_string(in_job(rank)) + " has called a different operation, " +
          options_.describe(theirs) + "; rank " + std::to_string(in_job(options_.rank)) +
          " has called " + options_.describe(mine) +

@@ -30,8 +30,9 @@
 // more than adding, every rank sums it whole, and the second step is left out.
 //
 // The other collectives (engine_request.cc) use the same pieces. A reduce-scatter is an all-reduce
-// of which each rank takes only its share. In an all-gather or a broadcast the ranks that have data
-// write it, and the others copy it from their rows.
+// of which each rank takes only its share, and a reduce one that only the root takes. In an
+// all-gather or a broadcast the ranks that have data write it, and the others copy it from their
+// rows. In a gather, a scatter or an all-to-all each block has a cell of its own in the slot.
 //
 // In a job with several hosts the rows are summed to words (outgoing_sums.h) that the leader sends
 // to the other hosts, and each rank reads the result from the words that return
@@ -156,10 +157,8 @@ class HostEngine {
       return asked.request == nullptr ? HostCollective::kAllReduce : asked.request->collective;
     }
     // The rows carry data to copy, not values to add.
-    bool moves() const {
-      return collective() == HostCollective::kAllGather ||
-             collective() == HostCollective::kBroadcast;
-    }
+    bool moves() const { return !adds(collective()); }
+    bool exchanges() const { return atp::exchanges(collective()); }
     std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
     HostOperation asked;
     std::uint64_t turn;  // its place among all submitted
@@ -169,6 +168,10 @@ class HostEngine {
     OutgoingSums outgoing;
     std::size_t written = 0;  // values
     bool is_written = false;
+    // If it exchanges blocks: its first piece, which carries the longest block of each rank, and
+    // the longest of all once all ranks have written theirs. Until then nobody knows its end.
+    std::uint64_t first_piece = 0;
+    std::optional<std::size_t> longest;
   };
   // Consecutive values of one operation that use one slot.
   struct Piece {
@@ -221,6 +224,13 @@ class HostEngine {
   void write_moved(const Piece& piece, std::byte* row);
   void take_moved(const Piece& piece);
   void take_share(const Piece& piece);
+  bool knows_longest(Entry& entry);
+  bool passes_block(const HostRequest& request, std::size_t from, std::size_t to) const;
+  std::size_t cell_bytes(HostCollective collective) const;
+  static std::size_t block_room(std::size_t cell_bytes);
+  std::byte* cell(const Piece& piece, std::uint64_t number, std::size_t from, std::size_t to) const;
+  void write_blocks(const Piece& piece);
+  bool take_blocks(const Piece& piece);
 
   // engine_outgoing.cc
   bool is_of_several_hosts() const { return place_.segment.is_of_several_hosts(); }
@@ -279,6 +289,7 @@ class HostEngine {
   HostUplink* uplink_ = nullptr;
   std::uint64_t exponents_sent_ = 0;  // pieces, by the leader
   std::uint64_t words_sent_ = 0;
+  int waits_without_yields_ = 0;
   std::size_t completed_ = 0;
   std::optional<std::string> failure_;
   HostCounters counters_;

@@ -19,14 +19,32 @@ std::uint32_t fingerprint_of(const std::vector<std::size_t>& lengths) {
   return hash;
 }
 
+// Before a block's first bytes in its cell: its length, which the receiver compares with its own.
+using BlockLength = std::uint64_t;
+
+// The bytes of a block that begin and end with the piece.
+template <class Block>
+Block part_of(Block block, std::size_t begin, std::size_t end) {
+  const std::size_t from = std::min(begin, block.size());
+  return block.subspan(from, std::min(end, block.size()) - from);
+}
+
 }  // namespace
+
+std::size_t longest_block(const HostRequest& request) {
+  std::size_t longest = 0;
+  for (const auto& block : request.blocks_to) longest = std::max(longest, block.size());
+  for (const auto& block : request.blocks_from) longest = std::max(longest, block.size());
+  return longest;
+}
 
 void HostEngine::describe_request(const HostRequest& request, HostOperationHeader* header) {
   header->collective = static_cast<std::uint8_t>(request.collective);
   header->layout ^= fingerprint_of(request.lengths);
-  if (request.collective == HostCollective::kReduceScatter) return;
+  if (has_root(request.collective)) header->root = request.root;
+  if (adds(request.collective)) return;
   header->small = 0;  // ranks with blocks of different lengths would disagree
-  header->root = request.root;
+  if (exchanges(request.collective)) header->layout = 0;
   header->element_bytes = static_cast<std::uint8_t>(request.element_bytes);
   const std::size_t length = std::min(request.element.size(), header->element.size() - 1);
   std::memcpy(header->element.data(), request.element.data(), length);
@@ -91,6 +109,94 @@ void HostEngine::take_share(const Piece& piece) {
     copy_bytes(to + (from - begin) * size,
                place_.segment.row(slot, rank) + (from - piece.begin) * size, (until - from) * size);
   }
+}
+
+// Whether all ranks' first pieces are there, and so the longest block of all.
+bool HostEngine::knows_longest(Entry& entry) {
+  if (entry.longest) return true;
+  if (!is_through(Phase::kWritten, entry.first_piece)) return false;
+  std::size_t longest = 0;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const auto& headers = place_.segment.board_of(rank).headers;
+    longest = std::max<std::size_t>(longest, headers[slot_of(entry.first_piece)].values);
+  }
+  entry.longest = longest;
+  entry.is_written = entry.written >= longest;
+  return true;
+}
+
+// A rank's block for itself does not pass through the segment.
+bool HostEngine::passes_block(const HostRequest& request, std::size_t from, std::size_t to) const {
+  if (from == to) return false;
+  switch (request.collective) {
+    case HostCollective::kGather: return to == request.root;
+    case HostCollective::kScatter: return from == request.root;
+    default: return true;
+  }
+}
+
+// The sender's row has room for one block or for those to all other ranks. A scatter uses the rows
+// of its receivers, as they have nothing to write.
+std::size_t HostEngine::cell_bytes(HostCollective collective) const {
+  const std::size_t row = place_.segment.row_bytes();
+  if (collective != HostCollective::kAllToAll) return row;
+  const std::size_t others = std::max<std::size_t>(ranks() - 1, 1);
+  return row / others / sizeof(BlockLength) * sizeof(BlockLength);
+}
+
+std::size_t HostEngine::block_room(std::size_t cell_bytes) {
+  return cell_bytes - sizeof(BlockLength);
+}
+
+std::byte* HostEngine::cell(const Piece& piece, std::uint64_t number, std::size_t from,
+                            std::size_t to) const {
+  const HostCollective collective = piece.entry->collective();
+  const std::size_t slot = slot_of(number);
+  if (collective == HostCollective::kScatter) return place_.segment.row(slot, to);
+  std::byte* row = place_.segment.row(slot, from);
+  if (collective == HostCollective::kGather) return row;
+  return row + ((to + ranks() - from) % ranks() - 1) * cell_bytes(collective);
+}
+
+void HostEngine::write_blocks(const Piece& piece) {
+  const HostRequest& request = *piece.entry->asked.request;
+  for (std::size_t i = 1; i < ranks(); ++i) {
+    const std::size_t to = (options_.rank + i) % ranks();
+    if (!passes_block(request, options_.rank, to)) continue;
+    std::byte* there = cell(piece, written_, options_.rank, to);
+    const BlockLength length = request.blocks_to[to].size();
+    if (piece.is_first) std::memcpy(there, &length, sizeof length);
+    const auto part = part_of(request.blocks_to[to], piece.begin, piece.end);
+    if (!part.empty()) copy_bytes(there + sizeof length, part.data(), part.size());
+    counters_.add(HostCounter::kBytesWritten, part.size());
+  }
+}
+
+// False after a failure.
+bool HostEngine::take_blocks(const Piece& piece) {
+  const HostRequest& request = *piece.entry->asked.request;
+  for (std::size_t i = 1; i < ranks(); ++i) {
+    const std::size_t from = (options_.rank + i) % ranks();
+    if (!passes_block(request, from, options_.rank)) continue;
+    const std::byte* there = cell(piece, taken_, from, options_.rank);
+    BlockLength length = request.blocks_from[from].size();
+    if (piece.is_first) std::memcpy(&length, there, sizeof length);
+    if (length != request.blocks_from[from].size()) {
+      fail("rank " + std::to_string(in_job(from)) + " sends " + std::to_string(length) +
+           " bytes to rank " + std::to_string(in_job(options_.rank)) + ", which expects " +
+           std::to_string(request.blocks_from[from].size()) + ", in " +
+           options_.describe(piece.entry->header) + ": the two sizes must be equal");
+      return false;
+    }
+    const auto part = part_of(request.blocks_from[from], piece.begin, piece.end);
+    if (!part.empty()) copy_bytes(part.data(), there + sizeof length, part.size());
+  }
+  if (request.blocks_to[options_.rank].data() != request.blocks_from[options_.rank].data()) {
+    const auto own = part_of(request.blocks_to[options_.rank], piece.begin, piece.end);
+    const auto place = part_of(request.blocks_from[options_.rank], piece.begin, piece.end);
+    if (!own.empty() && !place.empty()) copy_bytes(place.data(), own.data(), own.size());
+  }
+  return true;
 }
 
 }  // namespace atp

@@ -9,7 +9,8 @@
 #include "atp/base/random.h"
 #include "atp/collective/host/engine.h"
 
-// All-gathers, reduce-scatters and broadcasts by engines that take steps in any order.
+// All-gathers, reduce-scatters, exchanges of blocks and others by engines that take steps in any
+// order.
 
 namespace atp {
 namespace {
@@ -46,7 +47,8 @@ class Host {
 // A rank's request and its memory; every byte depends on the rank and its place.
 class Call {
  public:
-  // `lengths`: of the ranks' blocks or shares; a single one for a broadcast.
+  // `lengths`: of the ranks' blocks or shares; a single one for a broadcast or a reduce. In an
+  // all-to-all those of rank 0; in others they are rotated (exchanged()).
   Call(HostCollective collective, std::vector<std::size_t> lengths, std::size_t ranks,
        std::size_t rank, Rank root = 0)
       : rank_(rank), ranks_(ranks) {
@@ -59,16 +61,20 @@ class Call {
       for (const std::size_t length : lengths) outputs_.emplace_back(length);
     } else if (collective == HostCollective::kReduceScatter) {
       layout_ = BlockLayout(all);
-      input_.resize(4 * all);
-      for (std::size_t i = 0; i < all; ++i) {
-        reinterpret_cast<float*>(input_.data())[i] = static_cast<float>(rank + i % 1000);
-      }
+      input_ = floats_of_rank(rank, all);
       outputs_.emplace_back(4 * lengths[rank]);
+    } else if (exchanges(collective)) {
+      exchange(lengths);
+    } else if (collective == HostCollective::kReduce) {
+      layout_ = BlockLayout(all);
+      input_ = floats_of_rank(rank, all);
     } else {
       layout_ = BlockLayout(all);
       input_ = bytes_of_rank(rank, all);
     }
-    if (collective != HostCollective::kBroadcast) request_.lengths = std::move(lengths);
+    if (collective == HostCollective::kAllGather || collective == HostCollective::kReduceScatter) {
+      request_.lengths = std::move(lengths);
+    }
     for (auto& output : outputs_) request_.outputs.push_back(output.data());
   }
 
@@ -81,13 +87,66 @@ class Call {
       return input_ == bytes_of_rank(request_.root, input_.size());
     }
     if (request_.collective == HostCollective::kReduceScatter) return is_right_sum();
+    if (request_.collective == HostCollective::kReduce) return is_right_reduce();
+    if (exchanges(request_.collective)) return is_right_exchange();
     for (std::size_t rank = 0; rank < outputs_.size(); ++rank) {
       if (outputs_[rank] != bytes_of_rank(rank, request_.lengths[rank])) return false;
     }
     return true;
   }
 
+  // Makes this rank expect another length from `from`.
+  void expect_other_length(std::size_t from) {
+    request_.blocks_from[from] = request_.blocks_from[from].first(1);
+  }
+
  private:
+  static std::vector<std::byte> floats_of_rank(std::size_t rank, std::size_t count) {
+    std::vector<std::byte> bytes(4 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(rank + i % 1000);
+    }
+    return bytes;
+  }
+  // Whether a block goes from one rank to the other, and its length.
+  bool is_passed(std::size_t from, std::size_t to) const {
+    if (request_.collective == HostCollective::kGather) return to == request_.root;
+    if (request_.collective == HostCollective::kScatter) return from == request_.root;
+    return true;
+  }
+  std::size_t exchanged(std::size_t from, std::size_t to) const {
+    return is_passed(from, to) ? exchanged_[(from + to) % ranks_] : 0;
+  }
+  std::vector<std::byte> block_of(std::size_t from, std::size_t to) const {
+    return bytes_of_rank(17 * from + to, exchanged(from, to));
+  }
+  void exchange(const std::vector<std::size_t>& lengths) {
+    exchanged_ = lengths;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      blocks_.push_back(block_of(rank_, rank));
+      outputs_.emplace_back(exchanged(rank, rank_));
+    }
+    for (const auto& block : blocks_) request_.blocks_to.emplace_back(block);
+    for (auto& output : outputs_) request_.blocks_from.emplace_back(output);
+    layout_ = BlockLayout(longest_block(request_));
+  }
+  bool is_right_exchange() const {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      if (outputs_[rank] != block_of(rank, rank_)) return false;
+    }
+    return true;
+  }
+  // At other ranks than the root the input stays as it is.
+  bool is_right_reduce() const {
+    if (rank_ != request_.root) return input_ == floats_of_rank(rank_, input_.size() / 4);
+    const auto* sums = reinterpret_cast<const float*>(input_.data());
+    for (std::size_t i = 0; i < input_.size() / 4; ++i) {
+      if (sums[i] != static_cast<float>(ranks_ * (ranks_ - 1) / 2 + ranks_ * (i % 1000))) {
+        return false;
+      }
+    }
+    return true;
+  }
   static std::vector<std::byte> bytes_of_rank(std::size_t rank, std::size_t count) {
     std::vector<std::byte> bytes(count);
     for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(31 * rank + i % 251);
@@ -110,6 +169,8 @@ class Call {
   BlockLayout layout_;
   std::vector<std::byte> input_;
   std::vector<std::vector<std::byte>> outputs_;
+  std::vector<std::size_t> exchanged_;
+  std::vector<std::vector<std::byte>> blocks_;  // to each rank
 };
 
 // Every kind, in one piece and in several, even and uneven, and empty ones, one after another.
@@ -123,8 +184,15 @@ std::vector<Call> calls_of(std::size_t ranks, std::size_t rank) {
       calls.emplace_back(HostCollective::kAllGather, lengths, ranks, rank);
       calls.emplace_back(HostCollective::kReduceScatter, lengths, ranks, rank);
     }
-    calls.emplace_back(HostCollective::kBroadcast, std::vector{length}, ranks, rank,
-                       static_cast<Rank>(length % ranks));
+    for (const auto collective : {HostCollective::kBroadcast, HostCollective::kReduce}) {
+      calls.emplace_back(collective, std::vector{std::size_t{length}}, ranks, rank,
+                         static_cast<Rank>(length % ranks));
+    }
+    for (const auto collective :
+         {HostCollective::kGather, HostCollective::kScatter, HostCollective::kAllToAll}) {
+      calls.emplace_back(collective, even, ranks, rank, static_cast<Rank>(length % ranks));
+      calls.emplace_back(collective, uneven, ranks, rank, static_cast<Rank>(length % ranks));
+    }
   }
   return calls;
 }
@@ -178,11 +246,14 @@ std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>&
 // Rank 1 of 3 dies after this many rounds of work; at the latest the next operation fails.
 TEST(HostRequest, ARankLostAfterAnyRoundOfWorkIsNamed) {
   for (const auto collective :
-       {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast}) {
+       {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast,
+        HostCollective::kReduce, HostCollective::kGather, HostCollective::kScatter,
+        HostCollective::kAllToAll}) {
     for (std::size_t rounds = 0; rounds < 8; ++rounds) {
       Host host(3);
-      const bool is_broadcast = collective == HostCollective::kBroadcast;
-      const std::vector<std::size_t> lengths(is_broadcast ? 1 : 3, 600'000);
+      const bool has_one =
+          collective == HostCollective::kBroadcast || collective == HostCollective::kReduce;
+      const std::vector<std::size_t> lengths(has_one ? 1 : 3, 600'000);
       std::vector<Call> calls;
       for (std::size_t rank = 0; rank < 3; ++rank) calls.emplace_back(collective, lengths, 3, rank);
       for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -219,6 +290,15 @@ TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
       {"the root",
        {HostCollective::kBroadcast, {8}, 2, 0, 0},
        {HostCollective::kBroadcast, {8}, 2, 1, 1}},
+      {"the root of a reduce",
+       {HostCollective::kReduce, {8}, 2, 0, 0},
+       {HostCollective::kReduce, {8}, 2, 1, 1}},
+      {"the root of a gather",
+       {HostCollective::kGather, {8, 8}, 2, 0, 0},
+       {HostCollective::kGather, {8, 8}, 2, 1, 1}},
+      {"an all-to-all and a scatter",
+       {HostCollective::kAllToAll, {8, 8}, 2, 0},
+       {HostCollective::kScatter, {8, 8}, 2, 1}},
       {"the collective",
        {HostCollective::kBroadcast, {8}, 2, 0, 0},
        {HostCollective::kAllGather, {8, 8}, 2, 1}},
@@ -229,6 +309,26 @@ TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
     host.engine(1).submit(c.theirs.operation(0), steady_clock::now());
     EXPECT_THAT(failures_of(host, {0, 1}), Each(HasSubstr("has called a different operation")))
         << c.what;
+  }
+}
+
+TEST(HostRequest, ABlockOfAnotherLengthThanExpectedIsNamed) {
+  for (const auto collective :
+       {HostCollective::kGather, HostCollective::kScatter, HostCollective::kAllToAll}) {
+    Host host(2);
+    // Rank 0 receives from rank 1, except in a scatter, whose root is rank 1.
+    const Rank root = collective == HostCollective::kScatter ? 1 : 0;
+    Call mine(collective, {9, 9}, 2, 0, root);
+    Call theirs(collective, {9, 9}, 2, 1, root);
+    mine.expect_other_length(1);
+    host.engine(0).submit(mine.operation(0), steady_clock::now());
+    host.engine(1).submit(theirs.operation(0), steady_clock::now());
+    for (int round = 0; round < 4; ++round) {
+      for (const std::size_t rank : {1U, 0U}) host.engine(rank).work(steady_clock::now());
+    }
+    EXPECT_EQ(host.engine(0).failure().value_or("none"),
+              "rank 1 sends 9 bytes to rank 0, which expects 1, in operation 0: the two sizes must "
+              "be equal");
   }
 }
 

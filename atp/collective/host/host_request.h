@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,16 @@
 
 namespace atp {
 
-enum class HostCollective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+enum class HostCollective : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+};
 
 constexpr const char* name_of(HostCollective collective) {
   switch (collective) {
@@ -19,8 +29,29 @@ constexpr const char* name_of(HostCollective collective) {
     case HostCollective::kReduceScatter: return "reduce_scatter";
     case HostCollective::kAllGather: return "all_gather";
     case HostCollective::kBroadcast: return "broadcast";
+    case HostCollective::kReduce: return "reduce";
+    case HostCollective::kGather: return "gather";
+    case HostCollective::kScatter: return "scatter";
+    case HostCollective::kAllToAll: return "all_to_all";
   }
   return "unknown";
+}
+
+// Whether it adds values; the others move bytes.
+constexpr bool adds(HostCollective collective) {
+  return collective == HostCollective::kAllReduce || collective == HostCollective::kReduceScatter ||
+         collective == HostCollective::kReduce;
+}
+
+// Whether each block goes from one rank to one other, and only these two know its length.
+constexpr bool exchanges(HostCollective collective) {
+  return collective == HostCollective::kGather || collective == HostCollective::kScatter ||
+         collective == HostCollective::kAllToAll;
+}
+
+constexpr bool has_root(HostCollective collective) {
+  return collective == HostCollective::kBroadcast || collective == HostCollective::kReduce ||
+         collective == HostCollective::kGather || collective == HostCollective::kScatter;
 }
 
 // The arguments of such a collective.
@@ -33,10 +64,18 @@ struct HostRequest {
   // Reduce-scatter: one destination, for this rank's share of the sum; it may be the share's place
   // in the tensor.
   std::vector<std::byte*> outputs;
-  Rank root = 0;  // of a broadcast
-  // The element type of all-gather and broadcast, for messages; all ranks must use the same.
+  // Gather, scatter and all-to-all: this rank's block for each rank, and the destination of the
+  // block of each rank. A gather's are to the root, a scatter's from the root; the others are not
+  // used. Only this rank's own two may overlap, if they are the same.
+  std::vector<std::span<const std::byte>> blocks_to;
+  std::vector<std::span<std::byte>> blocks_from;
+  Rank root = 0;
+  // The element type of a collective that moves bytes, for messages; all ranks must use the same.
   std::string element = "uint8";
   std::size_t element_bytes = 1;
 };
+
+// For collectives that exchange blocks: this rank's longest.
+std::size_t longest_block(const HostRequest& request);
 
 }  // namespace atp
