@@ -10,11 +10,11 @@
 // checks the window before each first transmission.
 //
 // It starts with 200 packets, at most 256 KiB. Policy kAimd: slow start up to a threshold, then
-// 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN takes
-// a fifth, once per window, down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes less than a
-// loss, which comes from one that has overflowed (RFC 8511, and its figure). It counts bytes, so
-// that a job with large packets gets no larger share. A COLLISION means that aggregators are
-// scarce, not bandwidth, and does not affect the window.
+// 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN
+// takes a fifth, once per window, down to two packets (H30). A mark comes from a queue that has
+// only begun to build, so it takes less than a loss, which comes from one that has overflowed (RFC
+// 8511, and its figure). It counts bytes, so that a job with large packets gets no larger share. A
+// COLLISION means that aggregators are scarce, not bandwidth, and does not affect the window.
 
 namespace atp {
 
