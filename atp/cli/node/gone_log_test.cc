@@ -18,6 +18,7 @@ RankSet ranks(std::initializer_list<Rank> list) {
 
 std::vector<std::string> texts(const std::vector<LogLine>& lines) {
   std::vector<std::string> texts;
+  texts.reserve(lines.size());
   for (const LogLine& line : lines) texts.push_back(line.text);
   return texts;
 }
