@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-StuckRanks stuck(std::vector<Rank> ranks, Duration waited, std::uint32_t job = 7) {
+StuckRanks stuck(const std::vector<Rank>& ranks, Duration waited, std::uint32_t job = 7) {
   StuckRanks result{.job = {job, 1}, .ranks = {}, .waited = waited};
   for (const Rank rank : ranks) {
     const Endpoint home = Endpoint::ipv4(10, 0, 1, static_cast<std::uint8_t>(rank), 7000);
@@ -21,6 +21,7 @@ StuckRanks stuck(std::vector<Rank> ranks, Duration waited, std::uint32_t job = 7
 
 std::vector<std::string> texts(const std::vector<LogLine>& lines) {
   std::vector<std::string> texts;
+  texts.reserve(lines.size());
   for (const LogLine& line : lines) texts.push_back(line.text);
   return texts;
 }
