@@ -63,8 +63,11 @@ class Cluster:
         return services
 
     def start_job(self, hosts, *command, options=(), env=None):
-        """Starts a job over the hosts, with one `atp run` on each."""
+        """Starts a job over the hosts, with one `atp run` on each; by default torch's ranks use the
+        network.
+        """
         words = ("--hosts", ",".join(hosts), *options, "--", *command)
+        env = {"ATP_ALGORITHM": "innetwork", **(env or {})}
         return [self.run(host, *words, env=env) for host in hosts]
 
     def finish(self, job, seconds):

@@ -126,6 +126,7 @@ class Cluster:
             "ATP_INCARNATION": 1,
             "ATP_ROUTE": f"{self.switch_address},{self.server_address}",
             "ATP_VALUES_PER_FRAGMENT": 350,
+            "ATP_ALGORITHM": "innetwork",
             **env,
         }
         variables = {key: str(value) for key, value in variables.items()}

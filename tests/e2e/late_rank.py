@@ -17,7 +17,7 @@ LATE_S = 0.1
 
 def main(store, steps, values):
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    through_the_switch = atp.torch.Options(host_memory=False)
+    through_the_switch = atp.torch.Options(algorithm="innetwork", host_memory=False)
     dist.init_process_group(
         "atp",
         f"file://{store}",

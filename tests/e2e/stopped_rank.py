@@ -16,7 +16,7 @@ import atp.torch
 def options_of(way):
     if way == "ring":
         return atp.torch.Options(algorithm="ring", host_memory=False)
-    return atp.torch.Options(host_memory=way == "memory")
+    return atp.torch.Options(algorithm="innetwork", host_memory=way == "memory")
 
 
 def main(steps):
