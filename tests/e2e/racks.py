@@ -1,5 +1,6 @@
 """Three racks on loopback: two with ranks, and one with a server; each host's part by `atp run`."""
 
+import os
 import re
 import subprocess
 import time
@@ -48,8 +49,10 @@ class Cluster:
     def start(self, host, *arguments):
         log = self.folder / f"{host}-{len(self.processes)}.log"
         command = [ATP, "run", "--cluster", self.file, "--host", host, *arguments]
+        # Each rank sends by itself: the tests are about the network.
+        env = {"ATP_HIERARCHY": "0", **os.environ}
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env)
         process.log = log
         self.processes.append(process)
         return process
