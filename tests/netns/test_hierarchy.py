@@ -101,6 +101,7 @@ def test_atp_run_tells_programs_which_ranks_are_on_which_host(cluster):
         )
         output = cluster.finish(job, 120)[0]
         assert "# Out of bounds values : 0 OK" in output, output
+        assert ("in each host's shared memory, then route" in output) == (hierarchy == 1)
         digests.append(re.search(r"# Digest of \d+ results : (\w+)", output)[1])
     assert digests[0] == digests[1]
 

@@ -99,13 +99,16 @@ Measurement Bench::measure(std::uint64_t bytes) {
   return row;
 }
 
-void Bench::print_header(const CommunicatorOptions& job) const {
+std::string Bench::way_text(const CommunicatorOptions& job) const {
+  if (communicator_.in_host_memory()) return "in shared memory";
   const std::size_t values = communicator_.values_per_fragment();
+  if (values == 0) return "in each host's shared memory, then route " + route_text(job);
+  return fmt::format("route {}, {} values per fragment", route_text(job), values);
+}
+
+void Bench::print_header(const CommunicatorOptions& job) const {
   fmt::print("# atp bench allreduce: {} rank{}, {}\n", communicator_.world_size(),
-             communicator_.world_size() == 1 ? "" : "s",
-             values == 0
-                 ? "in shared memory"
-                 : fmt::format("route {}, {} values per fragment", route_text(job), values));
+             communicator_.world_size() == 1 ? "" : "s", way_text(job));
   fmt::print(
       "# in place; {} timed iterations after {} warm-up iterations; every element is checked\n",
       options_.iterations, options_.warmup_iterations);

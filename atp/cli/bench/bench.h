@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "atp/cli/bench/pattern.h"
@@ -46,6 +47,7 @@ class Bench {
   void all_reduce(const Values& values, Reduction reduction);
   void sum(ExactGather& numbers);
   void print_header(const CommunicatorOptions& job) const;
+  std::string way_text(const CommunicatorOptions& job) const;
   void print_row(const Measurement& row) const;
   double bus_factor() const;
   void print_counters() const;
