@@ -239,7 +239,7 @@ def test_only_the_whole_request_drains(cluster, request_bytes, reply):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "address is required"),
+        ([], 2, "the argument 'address' is missing"),
         (["127.0.0.1"], 2, "127.0.0.1"),
         (["127.0.0.1:1,127.0.0.1:2"], 2, "put spaces between addresses"),
         (["127.0.0.1:1", "--wait", "-1"], 2, "--wait"),

@@ -23,10 +23,10 @@ def test_ddp_trains_the_same_model_at_every_rank():
     assert "after 50 sums by atp" in result.stdout
 
 
-def test_under_torchrun_without_memory_and_route_it_says_what_to_do():
+def torchrun(**variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
-    environment["ATP_HOST_MEMORY"] = "0"
-    result = subprocess.run(
+    environment |= variables
+    return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         + [EXAMPLE],
         capture_output=True,
@@ -34,5 +34,14 @@ def test_under_torchrun_without_memory_and_route_it_says_what_to_do():
         timeout=120,
         env=environment,
     )
+
+
+def test_under_torchrun_without_memory_and_route_it_sums_over_a_ring():
+    result = torchrun(ATP_HOST_MEMORY="0")
+    assert result.returncode == 0, result.stderr
+
+
+def test_under_torchrun_a_network_without_a_route_says_what_to_do():
+    result = torchrun(ATP_HOST_MEMORY="0", ATP_ALGORITHM="innetwork")
     assert result.returncode != 0
     assert "atp has no route to the server" in result.stderr
