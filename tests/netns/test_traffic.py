@@ -50,6 +50,7 @@ def start_workers(network, job, *command, **env):
             "ATP_INCARNATION": 1,
             "ATP_ROUTE": route,
             "ATP_VALUES_PER_FRAGMENT": K,
+            "ATP_ALGORITHM": "innetwork",
             **env,
         }
         ranks.append(network[f"w{rank}"].start(*command, env=variables))
