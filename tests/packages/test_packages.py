@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -66,12 +65,6 @@ def only(package, **options):
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-"]
     report = json.loads(run(*pip, "--no-build-isolation", package, **options))
     return [one["metadata"]["name"] for one in report["install"]]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def changed(package, name, folder, **fields):
@@ -202,57 +195,3 @@ def test_the_source_package_has_what_it_compiles_and_its_one_library():
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "python/atp").rglob("*.py")}
     assert sources | modules - {"python/atp/_torch_series.py"} <= names
     assert not [name for name in names if name.startswith(("tests/", "docs/", "atp/cli/"))]
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """The source package as pip compiles it; without optimization, which takes half the time."""
-    folder = tmp_path_factory.mktemp("compiled")
-    # From the same folder each time, so that a cache of compiled objects knows them again.
-    unpacked = ROOT / "build" / "source-package"
-    unpacked.mkdir(parents=True, exist_ok=True)
-    environment = {
-        **os.environ,
-        "TMPDIR": str(unpacked),
-        "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()),
-        "CCACHE_BASEDIR": str(ROOT),
-        "CCACHE_NOHASHDIR": "1",
-    }
-    if shutil.which("ccache"):
-        environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
-    settings = ["cmake.build-type=Debug", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0"]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps"]
-    options = [word for setting in settings for word in ("--config-settings", setting)]
-    run(*pip, *options, "--target", folder, the("atp-*.tar.gz"), env=environment)
-    shutil.rmtree(unpacked)
-    return folder
-
-
-SUM = """
-import os, torch, torch.distributed as dist, atp.torch
-dist.init_process_group("atp")
-tensor = torch.full((1000,), dist.get_rank() + 1.0)
-dist.all_reduce(tensor)
-other = torch.empty(2)
-dist.all_to_all_single(other, torch.full((2,), float(dist.get_rank())))
-print(tensor.sum().item(), other.tolist(), atp.torch.__file__)
-dist.destroy_process_group()
-"""
-
-
-def test_the_backend_of_the_source_package_sums(compiled, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(compiled), "WORLD_SIZE": "2"}
-    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", SUM],
-            env={**environment, "RANK": str(rank)},
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [rank.communicate(timeout=120)[0].strip() for rank in ranks]
-    module = compiled / "atp/torch/__init__.py"
-    assert said == [f"3000.0 [0.0, 1.0] {module}"] * 2
