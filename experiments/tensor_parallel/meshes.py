@@ -11,7 +11,6 @@ prediction by more than 10 % for rings or 15 % for sums in a switch, or if two m
 predictions differ by more than 5 % are in the wrong order.
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
@@ -23,9 +22,9 @@ from matplotlib.figure import Figure
 
 from experiments import report
 from experiments.report import plt
+from experiments.tensor_parallel.campaign import finish_axes, run
 from lab.network import Network
 from lab.ranks import KEEP_MEMORY, run_ranks
-from lab.results import results_folder
 
 # The payload share of a frame of 1514 bytes after TCP, IP and Ethernet.
 PAYLOAD = 1448 / 1514
@@ -185,44 +184,21 @@ def _plot_testbed(axes, name: str, meshes: list[dict]) -> None:
         axes.annotate(f"{median / one['predicted']:.2f}", (i, top), ha="center", va="bottom",
                       xytext=(0, 3), textcoords="offset points")  # fmt: skip
     axes.set_xticks(range(len(meshes)), [f"({m['mesh'][0]},{m['mesh'][1]})" for m in meshes])
-    axes.set_title(name, fontsize=10)
-    axes.set_ylabel("s a layer, forward and backward")
-    axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.6, axis="y")
-    axes.set_axisbelow(True)
+    finish_axes(axes, name, "s a layer, forward and backward")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--only", help="only the testbed whose name starts with this; 'tiny' for a test"
+    return run(
+        __doc__,
+        "meshes",
+        TESTBEDS,
+        TINY,
+        measure,
+        show,
+        lambda testbed, found: wrong_orders(found) + unlike_predicted(testbed, found),
+        plot,
+        "Predictions confirmed: the order of meshes, and their times within 10 and 15 %.",
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
-    )
-    arguments = parser.parse_args()
-    chosen = [t for t in [*TESTBEDS, TINY] if t.name.startswith(arguments.only or "")]
-    if not chosen:
-        parser.error(f"no testbed's name starts with {arguments.only!r}; "
-                     f"the testbeds are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
-    if not arguments.only:
-        chosen.remove(TINY)
-    file, results, wrong = arguments.out / "meshes.json", {}, []
-    if arguments.only and file.exists():
-        results = json.loads(file.read_text())
-    for testbed in chosen:
-        results[testbed.name] = measure(testbed, arguments.rounds)
-        show(testbed, results[testbed.name])
-        found = results[testbed.name]
-        what = wrong_orders(found) + unlike_predicted(testbed, found)
-        wrong += [f"{testbed.name}: {one}" for one in what]
-    file.write_text(json.dumps(results, indent=1) + "\n")
-    report.save(plot(results), arguments.out / "meshes.svg")
-    right = "Predictions confirmed: the order of meshes, and their times within 10 and 15 %."
-    print("\n".join(["", *(wrong or [right])]))
-    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

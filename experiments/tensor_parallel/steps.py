@@ -12,7 +12,6 @@ predictions differ by more than 10 % are in the wrong order, or if the planner's
 5 % slower than the fastest.
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
@@ -22,12 +21,11 @@ import tempfile
 
 from matplotlib.figure import Figure
 
-from experiments import report
 from experiments.report import plt
+from experiments.tensor_parallel.campaign import finish_axes, run
 from experiments.tensor_parallel.meshes import PAYLOAD, start_nodes
 from lab.network import Network
 from lab.ranks import KEEP_MEMORY, run_ranks
-from lab.results import results_folder
 
 RANK = pathlib.Path(__file__).with_name("steps_rank.py")
 LIMIT_S = 900
@@ -206,43 +204,21 @@ def _plot_testbed(axes, name: str, entries: list[dict]) -> None:
                       xytext=(0, 3), textcoords="offset points")  # fmt: skip
     labels = [ran(one).replace(" ", "\n") + "*" * one["auto"] for one in entries]
     axes.set_xticks(range(len(entries)), labels, fontsize=8)
-    axes.set_title(name, fontsize=10)
-    axes.set_ylabel("s a step")
-    axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.6, axis="y")
-    axes.set_axisbelow(True)
+    finish_axes(axes, name, "s a step")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--only", help="only the testbed whose name starts with this; 'tiny' for a test"
+    return run(
+        __doc__,
+        "steps",
+        TESTBEDS,
+        TINY,
+        measure,
+        show,
+        lambda testbed, found: shortfalls(found["entries"]),
+        plot,
+        "Predictions confirmed: times within 15 %, the order of meshes, and the choice (*).",
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
-    )
-    arguments = parser.parse_args()
-    chosen = [t for t in [*TESTBEDS, TINY] if t.name.startswith(arguments.only or "")]
-    if not chosen:
-        parser.error(f"no testbed's name starts with {arguments.only!r}; "
-                     f"the testbeds are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
-    if not arguments.only:
-        chosen.remove(TINY)
-    file, results, wrong = arguments.out / "steps.json", {}, []
-    if arguments.only and file.exists():
-        results = json.loads(file.read_text())
-    for testbed in chosen:
-        results[testbed.name] = measure(testbed, arguments.rounds)
-        show(testbed, results[testbed.name])
-        what = shortfalls(results[testbed.name]["entries"])
-        wrong += [f"{testbed.name}: {one}" for one in what]
-    file.write_text(json.dumps(results, indent=1) + "\n")
-    report.save(plot(results), arguments.out / "steps.svg")
-    right = "Predictions confirmed: times within 15 %, the order of meshes, and the choice (*)."
-    print("\n".join(["", *(wrong or [right])]))
-    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
