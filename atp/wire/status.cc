@@ -69,8 +69,7 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kIncarnation: return "it waits in another incarnation of the job";
     case RefusalReason::kDraining:
       return "the node takes no new jobs, because it is being drained (`atp drain`); try again "
-             "when "
-             "it has been restarted, or use another one";
+             "when it has been restarted, or use another one";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";
