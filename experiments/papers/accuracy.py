@@ -1,5 +1,7 @@
-"""Seed 001's Fig. 11: does training over integers need more epochs? Real "
-"training, real processes."""
+"""The in-network paper's Fig. 11: does training over integers need more epochs?
+
+Real training, real processes.
+"""
 
 import tempfile
 from pathlib import Path
@@ -56,11 +58,10 @@ ENTRIES = [
         "75 % top-5, ResNet50 1.02 times to 93 %, ResNet152 likewise",
         State.REAL,
         "a small model and other data: only that accuracy needs no more steps is shown here. How "
-        "much faster a step is, is entry 8's and 18's question",
-        "a CNN on Fashion-MNIST, 4 ranks on this machine's loopback, equal steps and "
-        "seeds over atp "
-        "and over Gloo",
-        "equal steps: yes; time: see 8 and 18",
+        "much faster a step is, Fig. 8 and Fig. 18 ask",
+        "a CNN on Fashion-MNIST, 4 ranks on one machine's loopback, equal steps and seeds over "
+        "atp and over Gloo",
+        "equal steps: yes; time: see Fig. 8 and Fig. 18",
         figure_11,
     )
 ]

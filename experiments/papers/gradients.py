@@ -1,4 +1,4 @@
-"""Seed 001's appendix B: what a fixed scale does to real gradients, and what block exponents lose.
+"""The in-network paper's appendix B: what a fixed scale or block exponents lose of real gradients.
 
 A CNN trains on Fashion-MNIST in one process: each step takes a gradient per worker, on images of
 its own, and applies their mean. Every number is counted on these gradients; no network is involved.
@@ -251,7 +251,7 @@ ENTRIES = [
         "table1",
         "Table 1, §B.2: false positives of the proactive check",
         "ResNet50 on ImageNet, scale 1e8, threshold B = (2^31 - n) / (n s): 37,002, 231,528, "
-        "1,156,126 and 14,602,998 packets per epoch with 8, 16, 32 and 64 workers",
+        "1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and 64 workers",
         State.COMPUTED,
         "another model: its gradients are smaller and its epochs shorter, so the counts cannot be "
         "compared, only how they rise. The product has no proactive check",

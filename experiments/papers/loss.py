@@ -1,4 +1,4 @@
-"""Seed 001's Fig. 10: one worker loses packets; ATP against a static pool with a time-out."""
+"""The in-network paper's Fig. 10: one worker loses packets; ATP and a static pool."""
 
 from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, summary
 from experiments.papers.static_pool import Pool
@@ -60,7 +60,7 @@ def figure_10(size):
     figure.axes[0].set_xlim(left=0)
     figure.axes[0].set_ylabel("goodput relative to none lost")
     return Outcome(
-        "kept of the goodput without loss, ATP and the pool: "
+        "goodput relative to no loss, ATP and the pool: "
         + "; ".join(
             f"{rate:.3%}: {kept['atp', rate]:.0%} and {kept['pool', rate]:.0%}"
             for rate in rates[1:]
@@ -94,12 +94,11 @@ ENTRIES = [
         "degrades less than SwitchML with its time-out of 1 ms (34 % better at best); no loss of "
         "training throughput below 0.1 %",
         State.SIMULATED,
-        "ours only sums, so nothing hides a repair; the paper's training does. The "
-        "pool waits for 1 "
-        "ms a slot, 200 of our round trips",
+        "our job only sums, so nothing hides a repair; the paper's computes, too. The pool waits "
+        "1 ms for each lost slot, which is 200 of our round trips",
         HOSTS + "; one job of 8 workers, 256 packets in flight on both sides, loss in both "
-        "directions of one worker's link; the pool is a model of its own "
-        "(experiments/papers/static_pool.py)",
+        "directions of one worker's link; the pool is a separate model, of "
+        "SwitchML (experiments/papers/static_pool.py)",
         "better than a time-out: yes; free below 0.1 %: no",
         figure_10,
     )

@@ -1,4 +1,4 @@
-"""Seed 001's figures of levels, links and congestion: simulated by the product's own nodes."""
+"""The in-network paper's figures of levels, links and congestion, simulated by our nodes."""
 
 from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, summary
 from experiments.papers.sweep import COLUMNS, HOSTS, bars, lines, over_seeds, triple
@@ -63,9 +63,9 @@ def figure_12(size):
     ring = 100 / 2 / (2 * 2 / 3)  # two rings over the shared link, 4/3 of a tensor each
     ours = both["goodput_gbit"] / 2
     return Outcome(
-        f"two jobs get {ours:.1f} Gbit/s of sums each, Jain's index {both['jain_least']:.3f} or "
+        f"two jobs get {ours:.1f} Gbit/s of sums each, Jain's index {both['jain_least']:.4f} or "
         f"more; one alone {alone['goodput_gbit']:.1f}. Two rings at the link's full rate would get "
-        f"{ring:.1f} each: ours is {ours / ring:.2f} times that bound",
+        f"{ring:.1f} each: a job gets {ours / ring:.2f} times that bound",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -128,7 +128,7 @@ ENTRIES = [
         "six workers in three racks, the server in the third; Tofino's software model. Rack-scale "
         "aggregation sends the server 3 times as many packets as ATP, which removes two thirds",
         State.SIMULATED,
-        "nothing to explain: the count is exact in both",
+        "they do not: both counts are exact",
         HOSTS + "; one job, ample aggregators",
         "yes",
         figure_9,
@@ -137,10 +137,11 @@ ENTRIES = [
         "12",
         "Fig. 12, §5.3.2: two jobs on a dumbbell",
         "two VGG16 jobs of 3 workers, one link of 100 Gbit/s between two ends; time to 75 % top-5 "
-        "accuracy: both ATP jobs equal, 1.20 times as fast as BytePS's fastest and 1.25 as Horovod",
+        "accuracy: both ATP jobs equal, 1.20 times as fast as BytePS at its best, 1.25 times as "
+        "Horovod",
         State.SIMULATED,
-        "ours sum without computing, so sharing halves them; the rings beside them are a bound at "
-        "full rate, not Horovod, which the paper measured: against the bound the claim is harder",
+        "our jobs sum without computing, so sharing halves their speed. We compare with a bound, "
+        "rings at full rate, where the paper measured Horovod: that is harder to beat",
         HOSTS + "; equal windows of 256, no training",
         "equal: yes; speed: against a bound",
         figure_12,
@@ -152,9 +153,9 @@ ENTRIES = [
         "Gbit/s and 66.8 img/s with congestion control, 0 to 4 Gbit/s and 23.2 img/s without "
         '("3X"; 2.9 times)',
         State.SIMULATED,
-        "the factor is one of the window: with one that fits, both are equal. Ours only sums, and "
-        "its timers are scaled to the round trip (loss costs 1 ms). AIMD with a large cap probes "
-        "beyond what the aggregators hold, and halves for it",
+        "the factor depends on the window: with one that fits, both are equal. Our job only sums, "
+        "and its timers are scaled to the round trip (a loss costs 1 ms). AIMD with a large cap "
+        "probes beyond what the aggregators hold, and then halves its window",
         HOSTS + "; 100 aggregators, ports of 200 kB, server 60 Gbit/s; both sides have the same "
         "largest window, which is swept",
         "with a large window: yes; with a fitting one: no gain",

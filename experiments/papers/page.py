@@ -7,17 +7,19 @@ from experiments.papers.entry import Check, State
 from experiments.papers.registry import ENTRIES, INA, TP
 
 _INTRODUCTION = (
-    "Every figure and table of the two papers that is a result, with ours: *ATP* (in-network "
-    "aggregation) and *Adaptive Tensor Parallelism*. `make papers` runs all of them, and with "
-    "`ARGS='--page docs/papers.md'` writes this page. `ARGS='--figure 14'` runs one, and "
-    "`ARGS=--quick` is a short form, of a few minutes. Every run asserts the shape of each figure. "
-    "What needs a Tofino or GPUs is named as not shown, and never filled in. Pictures have the "
-    "paper's numbers where its text has any."
+    "The results of two papers, each beside ours: *ATP: In-network Aggregation for Multi-tenant "
+    "Learning* (NSDI '21), here *in-network*, and *ATP: Adaptive Tensor Parallelism for Foundation "
+    "Models*, here *tensor*. `make papers` runs every figure that can be run here; with "
+    "`ARGS='--page docs/papers.md'` it also writes this page. `ARGS='--figure 14'` runs one. "
+    "`ARGS=--quick` runs the quick form, which takes less data and a few minutes. Each run checks "
+    "the shape of its figure: orders, crossings, and factors within stated bands. A figure that "
+    "needs a Tofino or GPUs is marked *not shown*; no number is made up for it. Our pictures "
+    "include the paper's numbers where its text gives any."
 )
 _STATES = (
     "*Real processes*: the product, in network namespaces or on loopback. *Simulated*: the "
-    "product's own nodes in a simulated network, where speeds are of a stated model of links and "
-    "hosts. *Computed*: arithmetic, on real gradients or by the planner."
+    "product's own nodes in a simulated network, whose speeds come from a stated model of links "
+    "and hosts. *Computed*: arithmetic, on real gradients or by the planner."
 )
 # Claim of the abstract or introduction, and the entries that answer it.
 HEADLINES = [
@@ -114,9 +116,12 @@ def contents(results, pictures="papers"):
         else:
             ours = f"{'not shown' if entry.run is None else 'not run yet'} ({anchor(entry)})"
         lines.append(item(claim, ours))
-    lines += ["", "## All entries", "", "| figure | here | does the claim hold |", "|---|---|---|"]
+    lines += ["", "## All entries", ""]
+    lines += ["| paper | figure | here | does the claim hold |", "|---|---|---|---|"]
     lines += [
-        f"| {anchor(e)} | {e.state.value} | {verdict(e, results.get(e.key))} |" for e in ENTRIES
+        f"| {paper} | {anchor(e)} | {e.state.value} | {verdict(e, results.get(e.key))} |"
+        for paper, entries in (("in-network", INA), ("tensor", TP))
+        for e in entries
     ]
     for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
         lines += ["", f"## {title}", ""]

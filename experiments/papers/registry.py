@@ -1,7 +1,7 @@
-"""All figures and tables of both papers that are results: twenty of seed 001, eight of seed 002.
+"""The results of both papers: twenty entries of the in-network paper, eight of the tensor one.
 
-Drawings and pseudocode that no run can reproduce (seed 001: Fig. 1, 2 and 4 to 6; seed 002: Fig. 1
-to 6, 8 and 9) are not entries.
+Drawings and pseudocode that no run can reproduce (Fig. 1, 2 and 4 to 6 of the first; Fig. 1 to 6, 8
+and 9 of the second) are not entries.
 """
 
 from experiments.papers import (
@@ -32,8 +32,8 @@ _NOT_SHOWN = [
         "passes 1.3 times, "
         "6 times in all; the server saturates at 60 Gbit/s",
         State.NOT_SHOWN,
-        "needs a ConnectX-5 and a Tofino. docs/performance.md measures what trains of packets gain "
-        "on sockets",
+        "needs a ConnectX-5 and a Tofino. docs/architecture.md (*Numbers that shaped it*) says "
+        "what trains of packets gain on sockets",
     ),
 ]
 _ORDER = [
@@ -57,8 +57,8 @@ _ALL = {
 } | {entry.key: entry for entry in _NOT_SHOWN}
 
 ENTRIES = [_ALL[key] for key in _ORDER]
-INA = ENTRIES[:20]  # seed 001, in-network aggregation
-TP = ENTRIES[20:]  # seed 002, tensor parallelism
+INA = ENTRIES[:20]  # in-network aggregation
+TP = ENTRIES[20:]  # tensor parallelism
 
 
 def find(keys):

@@ -1,4 +1,4 @@
-"""Seed 001's figures of a link that ATP shares with other traffic: real processes."""
+"""The in-network paper's figures of a link that ATP shares with other traffic: real processes."""
 
 import tempfile
 from pathlib import Path
@@ -51,7 +51,7 @@ ENTRIES = [
         "Fig. 16a, §5.5: VGG16 beside other traffic",
         "6 workers and a server, a flow at line rate on one worker's link: the job "
         "reaches its peak "
-        "(about 20 Gbit/s, less than its fair share), and both together nearly the line rate",
+        "(about 20 Gbit/s, less than its fair share), and both together nearly reach the line rate",
         State.NOT_SHOWN,
         "not built yet: a job of real processes that pauses as VGG16 does, beside TCP",
     ),
@@ -59,10 +59,10 @@ ENTRIES = [
         "16b",
         "Fig. 16b, §5.5: a job that only sums beside other traffic",
         "6 workers and a server on 100 Gbit/s, a flow at line rate on one worker's link: the job "
-        "comes near its fair share, and both together near the line rate",
+        "comes near its fair share, and both together come near the line rate",
         State.REAL,
-        "other rates, another queue and cubic; the job's window grows by a packet per round trip, "
-        "cubic's does not",
+        "rates, queue and TCP's algorithm (cubic) differ; the job's window grows by a packet per "
+        "round trip, cubic's does not",
         "two workers, a switch, a server and a cubic flow from one worker, each in a network "
         "namespace; 50 Mbit/s, a queue of 100 kB; every element of every sum checked",
         "yes",

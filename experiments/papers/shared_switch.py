@@ -1,4 +1,4 @@
-"""Seed 001's figures of jobs that share a switch: simulated by the product's own nodes."""
+"""The in-network paper's figures of jobs that share a switch, simulated by our nodes."""
 
 from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, mean_of, summary
 from experiments.papers.sweep import COLUMNS, HOSTS, bars, lines, over_seeds, triple
@@ -40,7 +40,7 @@ def figure_13a(size):
     gain = at["dynamic", quarter] / at["static", quarter]
     equal = at["equal", quarter] / at["static", quarter]
     return Outcome(
-        f"half of the aggregators cost dynamic sharing {1 - kept:.1%}; at a quarter it has "
+        f"with half of the aggregators dynamic sharing loses {1 - kept:.1%}; at a quarter it has "
         f"{gain:.2f} times static's goodput, and {equal:.2f} times with static's window; at 100 % "
         f"{at['dynamic', full] / at['static', full]:.2f} times",
         table,
@@ -269,7 +269,7 @@ def figure_20(size):
     )
     figure.axes[0].tick_params(axis="x", labelsize=7)
     return Outcome(
-        "throughput relative to alone: "
+        "throughput relative to alone (the number is that of workers): "
         + "; ".join(f"{pair}: {at[pair, 1]:.0%} and {at[pair, 2]:.0%}" for pair in pairs),
         table,
         largest_spread(table, "kept"),
@@ -295,11 +295,9 @@ ENTRIES = [
         "dynamic loses 5 "
         "to 10 % at 50 %, and is 38 % better than static under heavy contention",
         State.SIMULATED,
-        "how many workers its jobs had is not said; round trips and hence the "
-        "aggregators that fill "
-        "a link are ten times fewer here. Static's window is its region, which is "
-        "its scheme; a row "
-        "gives dynamic sharing the same window",
+        "the paper does not say how many workers its jobs had; a round trip is ten times shorter "
+        "here, so ten times fewer aggregators fill a link. By its scheme a static job's window is "
+        "its region; a row gives dynamic sharing the same window",
         HOSTS + "; three jobs of two workers, pauses of 200 to 600 µs between sums of 248 KiB",
         "half: yes; 38 %: not reached",
         figure_13a,
@@ -309,8 +307,8 @@ ENTRIES = [
         "Fig. 13b, §5.4.1: collisions over time",
         "three jobs at 100 % of the aggregators: sums at the server vanish after 500 ms",
         State.SIMULATED,
-        "a round trip takes 5 µs here and a run some milliseconds, so indexes are learnt a hundred "
-        "times sooner",
+        "a round trip takes 5 µs here and a run some milliseconds, so the workers find free "
+        "aggregators a hundred times sooner",
         HOSTS + "; three jobs of two workers, 384 aggregators, windows of 128",
         "yes",
         figure_13b,
@@ -333,8 +331,7 @@ ENTRIES = [
         "1 to 8 jobs that only sum, 100 % of the aggregators: hashing is about as good as static "
         "and far better than linear placement (bars, no numbers)",
         State.SIMULATED,
-        "the order is the paper's; a placement by hash without rehash is ours, to show what rehash "
-        "adds",
+        "the order is the paper's; hash without rehash is our addition, to show what rehash adds",
         HOSTS + "; 512 aggregators, jobs of four workers, equal windows of 512 / jobs for all "
         "schemes",
         "yes",
@@ -346,9 +343,8 @@ ENTRIES = [
         "two VGG16 jobs of 3 workers lose 10 % each; 5 and 2 workers: 145.6 and 159.3 img/s; VGG16 "
         "and ResNet50 lose 5 % and 10 %",
         State.SIMULATED,
-        "ours do not overlap summing with computing as layers do, and pauses vary, "
-        "so jobs drift in "
-        "and out of step",
+        "our jobs do not overlap summing with computing as layers do, and their pauses vary, so "
+        "they drift in and out of step",
         HOSTS
         + "; 1/1000 of a model per iteration, published compute times of an RTX 2080 Ti, AIMD",
         "about: yes",

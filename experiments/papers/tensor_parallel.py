@@ -1,4 +1,4 @@
-"""Seed 002's figures and tables: what the planner computes (experiments/planner/paper)."""
+"""The tensor-parallel paper's figures and tables, by the planner (experiments/planner/paper)."""
 
 import csv
 import subprocess
@@ -181,8 +181,8 @@ ENTRIES = [
         "200 Gbit/s HDR between nodes, NVLink within: group bandwidths of 25 and 600 GB/s; mesh "
         "(8,2) has B1' 12.5 and B2' 200 GB/s",
         State.COMPUTED,
-        "600 GB/s counts both directions of NVLink, 25 GB/s one direction of HDR; ours counts one "
-        "of both. B1' and B2' are in the paper's units",
+        "the paper's 600 GB/s counts both directions of NVLink, its 25 GB/s one direction of HDR; "
+        "we count one direction of each. B1' and B2' are in the paper's units",
         PLANNER,
         "yes",
         figure_7a,
@@ -192,7 +192,7 @@ ENTRIES = [
         "Fig. 7b, §3.4: a torus of 4 x 4",
         "links of 25 GB/s: 100 and 200 between rings, 25 and 50 within",
         State.COMPUTED,
-        "agrees",
+        "they do not",
         PLANNER,
         "yes",
         figure_7b,
@@ -203,14 +203,14 @@ ENTRIES = [
         "four GPT models on IC1 to IC4 (8 or 16 A100): 37 % to 64 % faster than Megatron-LM on "
         "IC1, little elsewhere",
         State.NOT_SHOWN,
-        "needs the GPUs: " + GPUS,
+        GPUS,
     ),
     Entry(
         "tp-table2",
         "Table 2: four sizes of GPT",
         "M1 to M4: 0.048 to 1.728 billion parameters, 2.625 to 83.25 TFLOP per layer",
         State.COMPUTED,
-        "the paper divides by 2^40 and prints TFLOP; compared in the same unit",
+        "the paper divides by 2^40 and prints TFLOP; we compare in the same unit",
         PLANNER,
         "yes",
         table_2,
@@ -221,7 +221,7 @@ ENTRIES = [
         "TFLOP/s per GPU of M2 to M4 on IC1 to IC4 with 1, 2 and 4 chunks; 4 chunks gain 16 % to "
         "21 % on IC4, 1 % to 3 % within a machine",
         State.NOT_SHOWN,
-        "needs the GPUs: " + GPUS + ". (By the table's own numbers 4 chunks gain -0.2 % to 3.5 % "
+        GPUS + ". (By the table's own numbers 4 chunks gain -0.2 % to 3.5 % "
         "within a machine: docs/planner.md)",
     ),
     Entry(
@@ -229,9 +229,9 @@ ENTRIES = [
         "Fig. 11, §5.3: the mesh that is chosen",
         "IC2 and IC3 with 8 GPUs: mesh (8,1); IC4 with 16: (8,2); measured best there",
         State.COMPUTED,
-        "by the paper's own equations (4,2) is better on IC2 and IC3: it forgets a factor of its "
-        "equation 4, and its curves cross at 7 devices, not 8. docs/tensor-parallel.md measures "
-        "meshes of real processes on shaped links",
+        "by the paper's own equations (4,2) is better on IC2 and IC3: the paper forgets a factor "
+        "of its equation 4, and its curves cross at 7 devices, not 8. docs/tensor-parallel.md "
+        "measures meshes of real processes on shaped links",
         PLANNER,
         "IC4: yes; IC2, IC3: no",
         figure_11,
@@ -242,7 +242,7 @@ ENTRIES = [
         "T = (14 d2 + 4 d1 - 18) / (d1 d2): ATP-1 rises with the devices, ATP-2 and ATP-4 fall, "
         "and so does the best mesh",
         State.COMPUTED,
-        "agrees; with a fixed d2 the cost tends to 4/d2 and falls no further",
+        "they do not; with a fixed d2 the cost tends to 4/d2 and falls no further",
         PLANNER,
         "yes",
         figure_12,

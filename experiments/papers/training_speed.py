@@ -1,4 +1,4 @@
-"""Seed 001's figures of one training job: iterations whose layers compute while others are summed.
+"""The in-network paper's figures of one job: some layers compute while others are summed.
 
 An iteration computes all layers forward, then backward from the last to the first. The gradients of
 a layer are ready once its backward step is done; sums are served in that order, one at a time. The
@@ -284,12 +284,13 @@ ENTRIES = [
         "and 1.24 times Horovod over RDMA, 2.5, 8.7 and 4.2 times BytePS N-to-N, BytePS N-to-1 and "
         "Horovod over TCP, 1.5 times SwitchML; VGG gains more than ResNet",
         State.SIMULATED,
-        "peers over RDMA are bounds at full rate here, which the paper's were far from. Peers over "
-        "TCP depend on their hosts' cost, which nobody published, and are left out, as are VGG11 "
-        "and VGG19, whose compute times are not published. Our packet of 62 values has 362 bytes, "
-        "the paper's 306. The batch size is a guess: the paper gives none",
-        HOSTS + "; the static pool is a model of its own (experiments/papers/static_pool.py); "
-        "layers overlap (experiments/papers/training_speed.py), 32 images per worker",
+        "for the systems over RDMA we take bounds at full rate, which the paper's measurements "
+        "were far from. Those over TCP are left out, because the cost in their hosts is not "
+        "published, and so are VGG11 and VGG19, whose compute times are not. Our packet of 62 "
+        "values has 362 bytes, the paper's 306. The batch size is a guess: the paper gives none",
+        HOSTS + "; the static pool is a separate model, of SwitchML "
+        "(experiments/papers/static_pool.py); the sums of layers overlap with computing "
+        "(experiments/papers/training_speed.py), 32 images per worker",
         "SwitchML, one server: yes; ring at full rate: only with larger packets",
         figure_8,
     ),
@@ -302,8 +303,8 @@ ENTRIES = [
         State.SIMULATED,
         "against N servers at full rate, 62 values per packet lose and 350 win; the paper's N "
         "servers were slower than the bound. VGG19's compute time is not published. Epochs are "
-        "equal (entry 11), so times compare as iterations do",
-        "as entry 8",
+        "equal (Fig. 11), so times compare as iterations do",
+        "as for Fig. 8",
         "only with larger packets, and less",
         figure_18,
     ),
