@@ -17,6 +17,37 @@
 #
 # New files are picked up by the next build, without editing any CMake file.
 
+# The sources of a component share most of their headers, so with ATP_UNITY a compiler run takes up
+# to twelve of them, which halves the time of a build from nothing. Names in their anonymous
+# namespaces therefore have to be unique within a component.
+
+# atp_unity(<variable> <name> <source>...): sources in <build folder>/unity/<name> that include the
+# given ones, or these themselves without ATP_UNITY.
+function(atp_unity out name)
+  if(NOT ATP_UNITY OR NOT ARGN)
+    set(${out} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  list(LENGTH ARGN count)
+  math(EXPR parts "(${count} + 11) / 12")
+  set(index 0)
+  set(units)
+  foreach(source IN LISTS ARGN)
+    # The parts are of one size, and without this machine's paths, because ccache compares the text.
+    math(EXPR part "${index} * ${parts} / ${count}")
+    math(EXPR index "${index} + 1")
+    file(RELATIVE_PATH source ${PROJECT_SOURCE_DIR} ${source})
+    string(APPEND text_${part} "#include \"${source}\"\n")
+  endforeach()
+  foreach(part RANGE 1 ${parts})
+    math(EXPR part "${part} - 1")
+    set(unit ${PROJECT_BINARY_DIR}/unity/${name}/${part}.cc)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${text_${part}}" @ONLY)
+    list(APPEND units ${unit})
+  endforeach()
+  set(${out} ${units} PARENT_SCOPE)
+endfunction()
+
 function(_atp_target_name path out)
   string(REPLACE "/" "_" name "${path}")
   set(${out} "${name}" PARENT_SCOPE)
@@ -66,7 +97,8 @@ function(atp_component path)
   endif()
 
   if(sources)
-    add_library(${target} STATIC ${sources})
+    atp_unity(units ${path} ${sources})
+    add_library(${target} STATIC ${units})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(${target} PUBLIC ${links} PRIVATE atp_strict_warnings)
     if(path MATCHES "^atp/core(/|$)")

@@ -3,17 +3,17 @@
 namespace atp::sim {
 namespace {
 
-constexpr std::uint16_t kValues = 2;
+constexpr std::uint16_t kValuesPerFragment = 2;
 
 JobPlan job_of(const ClusterShape& shape, std::uint32_t racks) {
   JobPlan job;
   job.world_size = shape.workers;
-  job.max_value_count = kValues;
+  job.max_value_count = kValuesPerFragment;
   // With the fixed scale of 1e8, sums of so many ranks would overflow an int32 and go as floats.
   job.number_format = NumberFormat::kBlocks;
   job.stream_count = 2;
   OperationPlan operation;
-  operation.spec.count = std::uint64_t{kValues} * shape.fragments;
+  operation.spec.count = std::uint64_t{kValuesPerFragment} * shape.fragments;
   job.operations.push_back(operation);
   job.uplink.assign(racks, static_cast<int>(racks));
   job.uplink.push_back(-1);
@@ -31,7 +31,7 @@ Plan cluster_plan(const ClusterShape& shape) {
   Plan plan;
   plan.switches = racks + 1;
   plan.switch_config.aggregators = 65536;
-  plan.switch_config.max_value_count = kValues;
+  plan.switch_config.max_value_count = kValuesPerFragment;
   plan.switch_config.max_trees = 16;
   plan.server_config.max_jobs = 16;
   plan.server_config.wmax = 256;

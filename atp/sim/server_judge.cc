@@ -6,8 +6,6 @@
 namespace atp::sim {
 namespace {
 
-constexpr std::size_t kMaxViolations = 5;
-
 // Everything but ECN, which may be set later, and the ranks, which differ in a repeat.
 std::vector<std::uint8_t> fixed_part(const PacketView& packet) {
   std::vector<std::uint8_t> bytes(packet.bytes.begin(), packet.bytes.end());

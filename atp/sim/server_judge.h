@@ -87,6 +87,7 @@ class ServerJudge {
   std::map<Endpoint, Instant> straight_ack_;   // the last to this endpoint
   std::set<StreamKey> over_;                   // no longer judged
   std::size_t jobs_ = 0;
+  static constexpr std::size_t kMaxViolations = 5;
   std::vector<std::string> violations_;
 };
 

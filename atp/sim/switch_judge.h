@@ -122,6 +122,7 @@ class SwitchJudge {
   Counters<SwitchCounter> before_;
   std::vector<Tree> trees_before_;  // for a turn that may change them
   Instant sweep_at_{};
+  static constexpr std::size_t kMaxViolations = 5;
   std::vector<std::string> violations_;
 };
 

@@ -10,8 +10,6 @@ namespace {
 
 using S = SwitchCounter;
 
-constexpr std::size_t kMaxViolations = 5;
-
 bool is(std::span<const std::uint8_t> bytes, PacketType type) {
   return bytes[ATP_AT_TYPE] == static_cast<std::uint8_t>(type);
 }

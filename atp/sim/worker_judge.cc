@@ -5,9 +5,8 @@
 namespace atp::sim {
 namespace {
 
-constexpr std::size_t kMaxViolations = 5;
-constexpr std::uint8_t kFixed = 0x08;
-constexpr std::uint8_t kExact = 0x1c;
+constexpr std::uint8_t kFixedKind = 0x08;
+constexpr std::uint8_t kExactKind = 0x1c;
 
 }  // namespace
 
@@ -53,7 +52,7 @@ void WorkerJudge::note_nack(Stream& stream, const PacketView& packet) {
   Fragment& fragment = found->second;
   const std::uint32_t operation = packet.header.operation;
   if (operation != 0 && operation != fragment.operation) return;
-  if (fragment.kind == kFixed || fragment.kind == kExact) fragment.as_floats = true;
+  if (fragment.kind == kFixedKind || fragment.kind == kExactKind) fragment.as_floats = true;
 }
 
 void WorkerJudge::end_turn(Instant now, bool attached, const Outbox& out) {

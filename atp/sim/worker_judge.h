@@ -69,6 +69,7 @@ class WorkerJudge {
   bool was_attached_ = true;
   std::uint32_t detachments_ = 0;
   Instant detached_at_{};
+  static constexpr std::size_t kMaxViolations = 5;
   std::vector<std::string> violations_;
 };
 

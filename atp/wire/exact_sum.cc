@@ -8,19 +8,19 @@
 namespace atp {
 namespace {
 
-constexpr std::uint8_t kNan = 1;
-constexpr std::uint8_t kPlusInfinity = 2;
-constexpr std::uint8_t kMinusInfinity = 4;
+constexpr std::uint8_t kNanMark = 1;
+constexpr std::uint8_t kPlusInfinityMark = 2;
+constexpr std::uint8_t kMinusInfinityMark = 4;
 
 constexpr std::uint32_t kSignBit = 0x80000000U;
-constexpr std::uint32_t kInfinityBits = 0x7f800000U;
-constexpr std::uint32_t kNanBits = 0x7fc00000U;
+constexpr std::uint32_t kInfinity = 0x7f800000U;
+constexpr std::uint32_t kQuietNan = 0x7fc00000U;
 constexpr std::uint32_t kFractionMask = 0x007fffffU;
 constexpr std::uint32_t kHiddenBit = 0x00800000U;
 
 std::uint8_t mark_of(std::uint32_t bits) {
-  if ((bits & kFractionMask) != 0) return kNan;
-  return (bits & kSignBit) != 0 ? kMinusInfinity : kPlusInfinity;
+  if ((bits & kFractionMask) != 0) return kNanMark;
+  return (bits & kSignBit) != 0 ? kMinusInfinityMark : kPlusInfinityMark;
 }
 
 // Adds `addend` at word w and propagates the carry.
@@ -112,7 +112,7 @@ std::uint32_t ExactSum::finite_bits(const Words& magnitude) {
   if (top < 24) return static_cast<std::uint32_t>(magnitude[0]);
 
   const auto shift = static_cast<unsigned>(top - 23);
-  if (shift + 1 >= 0xff) return kInfinityBits;
+  if (shift + 1 >= 0xff) return kInfinity;
   std::uint32_t bits = ((shift + 1) << 23) + (bits_from(magnitude, shift) - kHiddenBit);
   const bool half = bit_at(magnitude, shift - 1);
   const bool more = any_below(magnitude, shift - 1);
@@ -122,10 +122,10 @@ std::uint32_t ExactSum::finite_bits(const Words& magnitude) {
 }
 
 float ExactSum::rounded() const {
-  const bool both = (marks_ & kPlusInfinity) != 0 && (marks_ & kMinusInfinity) != 0;
-  if ((marks_ & kNan) != 0 || both) return std::bit_cast<float>(kNanBits);
-  if ((marks_ & kPlusInfinity) != 0) return std::bit_cast<float>(kInfinityBits);
-  if ((marks_ & kMinusInfinity) != 0) return std::bit_cast<float>(kSignBit | kInfinityBits);
+  const bool both = (marks_ & kPlusInfinityMark) != 0 && (marks_ & kMinusInfinityMark) != 0;
+  if ((marks_ & kNanMark) != 0 || both) return std::bit_cast<float>(kQuietNan);
+  if ((marks_ & kPlusInfinityMark) != 0) return std::bit_cast<float>(kInfinity);
+  if ((marks_ & kMinusInfinityMark) != 0) return std::bit_cast<float>(kSignBit | kInfinity);
 
   const bool negative = (words_.back() >> 63) != 0;
   const std::uint32_t bits = finite_bits(negative ? negated(words_) : words_);
@@ -154,9 +154,9 @@ void ExactSum::write_parts(std::int32_t* parts) const {
     if (bit > 64 - kPartBits) part |= words_[w + 1] << (64 - bit);
     parts[i] = static_cast<std::int32_t>(part & kPartMask);
   }
-  const bool nan = (marks_ & kNan) != 0;
-  const std::uint32_t plus = nan || (marks_ & kPlusInfinity) != 0 ? 1 : 0;
-  const std::uint32_t minus = nan || (marks_ & kMinusInfinity) != 0 ? 1 : 0;
+  const bool nan = (marks_ & kNanMark) != 0;
+  const std::uint32_t plus = nan || (marks_ & kPlusInfinityMark) != 0 ? 1 : 0;
+  const std::uint32_t minus = nan || (marks_ & kMinusInfinityMark) != 0 ? 1 : 0;
   const auto top = static_cast<std::uint32_t>(words_[kLastAt / 64] >> (kLastAt % 64)) & 3U;
   parts[kParts - 1] = static_cast<std::int32_t>(top << kTopAt | minus << kMinusAt | plus);
 }
@@ -177,19 +177,19 @@ ExactSum ExactSum::of_parts(const std::int32_t* parts) {
   const std::uint64_t top = ((last >> kTopAt) + carry) & 3U;
   sum.words_[kLastAt / 64] |= top << (kLastAt % 64);
   if ((top & 2) != 0) sum.words_.back() |= ~std::uint64_t{0} << (kSignAt % 64);
-  if ((last & kMarkMask) != 0) sum.marks_ |= kPlusInfinity;
-  if ((last >> kMinusAt & kMarkMask) != 0) sum.marks_ |= kMinusInfinity;
+  if ((last & kMarkMask) != 0) sum.marks_ |= kPlusInfinityMark;
+  if ((last >> kMinusAt & kMarkMask) != 0) sum.marks_ |= kMinusInfinityMark;
   return sum;
 }
 
 namespace {
 
-constexpr std::size_t kColumns = 256;  // per pass, so that their sums stay in the cache
+constexpr std::size_t kColumnsPerPass = 256;  // per pass, so that their sums stay in the cache
 
 // Sums in float64, and the rounding error of each: 0 where the sum is exact.
 struct Float64Sums {
-  std::array<double, kColumns> sums{};
-  std::array<double, kColumns> lost{};
+  std::array<double, kColumnsPerPass> sums{};
+  std::array<double, kColumnsPerPass> lost{};
 };
 
 // The rounding error of an addition is itself a float64 (Knuth's TwoSum); with NaN or ±Inf it is
@@ -217,8 +217,8 @@ float exact_column(std::span<const std::uint8_t* const> rows, std::size_t i) {
 // Contributions are mostly close enough in magnitude for 53 bits to hold their sum, so rounding it
 // to float32 is the only rounding. Sums that float64 does not hold exactly fall back to ExactSum.
 void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, std::uint8_t* at) {
-  for (std::size_t begin = 0; begin < count; begin += kColumns) {
-    const std::size_t columns = std::min(kColumns, count - begin);
+  for (std::size_t begin = 0; begin < count; begin += kColumnsPerPass) {
+    const std::size_t columns = std::min(kColumnsPerPass, count - begin);
     Float64Sums found;
     for (const std::uint8_t* row : rows) add_row(row + 4 * begin, columns, found);
     for (std::size_t i = 0; i < columns; ++i) {

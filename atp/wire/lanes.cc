@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-struct Int32 {
+struct Int32Lane {
   using Value = std::uint32_t;
   using Signed = std::int32_t;
   ATP_IN_VALUE_LOOP static Value read(const std::uint8_t* at) { return load_value(at); }
@@ -93,7 +93,7 @@ ATP_VALUE_LOOP void store_lanes(std::uint8_t kind, std::uint8_t* sum, const std:
   if (is_int16(kind)) {
     to_host<Int16>(sum, in, bytes);
   } else {
-    to_host<Int32>(sum, in, bytes);
+    to_host<Int32Lane>(sum, in, bytes);
   }
 }
 
@@ -102,7 +102,8 @@ ATP_VALUE_LOOP void combine_lanes(std::uint8_t kind, std::uint8_t* sum, const st
   if (is_int16(kind)) {
     is_max(kind) ? combine<Int16, Max>(sum, in, bytes) : combine<Int16, Sum>(sum, in, bytes);
   } else {
-    is_max(kind) ? combine<Int32, Max>(sum, in, bytes) : combine<Int32, Sum>(sum, in, bytes);
+    is_max(kind) ? combine<Int32Lane, Max>(sum, in, bytes)
+                 : combine<Int32Lane, Sum>(sum, in, bytes);
   }
 }
 
@@ -113,8 +114,8 @@ ATP_VALUE_LOOP void combine_and_load_lanes(std::uint8_t kind, std::uint8_t* sum,
     is_max(kind) ? combine_and_load<Int16, Max>(sum, in, out, bytes)
                  : combine_and_load<Int16, Sum>(sum, in, out, bytes);
   } else {
-    is_max(kind) ? combine_and_load<Int32, Max>(sum, in, out, bytes)
-                 : combine_and_load<Int32, Sum>(sum, in, out, bytes);
+    is_max(kind) ? combine_and_load<Int32Lane, Max>(sum, in, out, bytes)
+                 : combine_and_load<Int32Lane, Sum>(sum, in, out, bytes);
   }
 }
 
@@ -123,7 +124,7 @@ ATP_VALUE_LOOP void load_lanes(std::uint8_t kind, const std::uint8_t* sum, std::
   if (is_int16(kind)) {
     to_wire<Int16>(sum, out, bytes);
   } else {
-    to_wire<Int32>(sum, out, bytes);
+    to_wire<Int32Lane>(sum, out, bytes);
   }
 }
 

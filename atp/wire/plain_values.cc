@@ -80,7 +80,7 @@ ATP_VALUE_LOOP void read_plain(DataType type, Reduction reduction, const std::ui
 
 namespace {
 
-struct Int32 {
+struct Integer {
   static constexpr std::size_t kBytes = 4;
   ATP_IN_VALUE_LOOP static std::int32_t key(const std::byte* at, std::int32_t reversed) {
     std::int32_t value;
@@ -107,7 +107,7 @@ struct Floating {
 // Calls act with the functions that turn the type's values into keys and back.
 template <class Act>
 ATP_IN_VALUE_LOOP void with_keys(DataType type, Act&& act) {
-  if (type == DataType::kInt32) return act(Int32{});
+  if (type == DataType::kInt32) return act(Integer{});
   element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA { act(Floating<decltype(of)>{}); });
 }
 
@@ -139,7 +139,7 @@ ATP_VALUE_LOOP [[gnu::noinline]] void add_integers(const std::byte* __restrict r
                                                    std::size_t count,
                                                    std::int32_t* __restrict keys) {
   for (std::size_t i = 0; i < count; ++i) {
-    const auto key = static_cast<std::uint32_t>(Int32::key(row + Int32::kBytes * i, 0));
+    const auto key = static_cast<std::uint32_t>(Integer::key(row + Integer::kBytes * i, 0));
     keys[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keys[i]) + key);
   }
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "python/csrc/argument_checks.h"
+
 namespace atp::pytorch {
 namespace {
 
@@ -13,8 +15,6 @@ using c10d::ReduceOp;
 
 // Autograd must not record views and copies of a leaf that requires gradients.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
-
-bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
 // Whether its values are its bytes in memory order.
 bool is_plain(const at::Tensor& tensor, at::ScalarType type) {

@@ -14,11 +14,10 @@
 namespace atp::pytorch {
 namespace {
 
-constexpr Buffers::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:all_reduce"};
-constexpr Buffers::Name kAllReduceCoalesced{c10d::OpType::ALLREDUCE_COALESCED,
-                                            "all_reduce_coalesced", "atp:all_reduce_coalesced"};
-
-constexpr const char* kAborted = "the process group was aborted";
+constexpr Buffers::Name kInNetworkAllReduce{c10d::OpType::ALLREDUCE, "all_reduce",
+                                            "atp:all_reduce"};
+constexpr Buffers::Name kInNetworkAllReduceCoalesced{
+    c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
 bool is_comparison(const c10d::ReduceOp& op) {
   return op.op_ == c10d::ReduceOp::MAX || op.op_ == c10d::ReduceOp::MIN;
@@ -130,14 +129,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce(Tensors& tensors,
                                                          const c10d::AllreduceOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return PeersBackend::allreduce(tensors, options);
-  return carry_out(kAllReduce, *found, tensors, options, {});
+  return carry_out(kInNetworkAllReduce, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return PeersBackend::allreduce_coalesced(tensors, options);
-  return carry_out(kAllReduceCoalesced, *found, tensors, options, {});
+  return carry_out(kInNetworkAllReduceCoalesced, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
@@ -148,12 +147,13 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
   options.reduceOp = c10d::ReduceOp::AVG;
   const at::ScalarType type = tensor.scalar_type();
   TORCH_CHECK_TYPE(
-      !format || carriage(type, options.reduceOp), kAllReduce.operation,
+      !format || carriage(type, options.reduceOp), kInNetworkAllReduce.operation,
       ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ", type,
       "; leave it to atp.torch.ddp_hook");
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return PeersBackend::allreduce(tensors, options);
-  return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
+  return carry_out(kInNetworkAllReduce, *found, tensors, options,
+                   {.format = format, .segments = lengths});
 }
 
 std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t rounds,

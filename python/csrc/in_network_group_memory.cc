@@ -16,18 +16,19 @@ using Name = Buffers::Name;
 // Autograd must not record views and copies of a leaf that requires gradients.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:all_gather"};
-constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
-                                "atp:all_gather_single"};
-constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
-                                   "atp:all_gather_single_coalesced"};
-constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:reduce_scatter"};
-constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
-                                    "atp:reduce_scatter_single"};
-constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
-                                       "atp:reduce_scatter_single_coalesced"};
-constexpr Name kBroadcast{OpType::BROADCAST, "broadcast", "atp:broadcast"};
-constexpr Name kReduce{OpType::REDUCE, "reduce", "atp:reduce"};
+constexpr Name kMemoryAllGather{OpType::ALLGATHER, "all_gather", "atp:all_gather"};
+constexpr Name kMemoryAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
+                                      "atp:all_gather_single"};
+constexpr Name kMemoryAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
+                                         "atp:all_gather_single_coalesced"};
+constexpr Name kMemoryReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:reduce_scatter"};
+constexpr Name kMemoryReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
+                                          "atp:reduce_scatter_single"};
+constexpr Name kMemoryReduceScatterCoalesced{OpType::REDUCE_SCATTER,
+                                             "reduce_scatter_single_coalesced",
+                                             "atp:reduce_scatter_single_coalesced"};
+constexpr Name kMemoryBroadcast{OpType::BROADCAST, "broadcast", "atp:broadcast"};
+constexpr Name kMemoryReduce{OpType::REDUCE, "reduce", "atp:reduce"};
 
 std::byte* memory_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data_ptr());
@@ -123,7 +124,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::gather(const Name& name, const Te
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::_allgather_base(
     at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   if (in_memory() && is_dense(input) && is_dense(output)) {
-    return gather(kAllGatherSingle, {output}, {input}, options);
+    return gather(kMemoryAllGatherSingle, {output}, {input}, options);
   }
   return PeersBackend::_allgather_base(output, input, options);
 }
@@ -131,7 +132,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::_allgather_base(
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   if (in_memory() && all(inputs, is_dense) && all(outputs, is_dense)) {
-    return gather(kAllGatherCoalesced, outputs, inputs, options);
+    return gather(kMemoryAllGatherCoalesced, outputs, inputs, options);
   }
   return PeersBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
 }
@@ -142,13 +143,13 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, T
       !all(outputs[0], is_dense)) {
     return PeersBackend::allgather(outputs, inputs, options);
   }
-  check_count(kAllGather, "rank", ranks(), outputs[0].size());
-  for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
+  check_count(kMemoryAllGather, "rank", ranks(), outputs[0].size());
+  for (const at::Tensor& output : outputs[0]) check_type(kMemoryAllGather, inputs[0], output);
   const at::Tensor& own = outputs[0][static_cast<std::size_t>(getRank())];
-  TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kAllGather.operation, ": expected ",
+  TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kMemoryAllGather.operation, ": expected ",
                     inputs[0].numel(), " values in this rank's output, as in its input, but found ",
                     own.numel());
-  const auto work = begin_work("atp", kAllGather, inputs, outputs[0]);
+  const auto work = begin_work("atp", kMemoryAllGather, inputs, outputs[0]);
   Buffers& buffers = work->buffers();
   at::Tensor input = buffers.input(inputs[0]);
   HostRequest request = moving(input);
@@ -218,14 +219,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   const auto found = carriage_in_memory(output, input, options.reduceOp);
-  if (found) return scatter(kReduceScatterSingle, *found, {output}, {input}, options);
+  if (found) return scatter(kMemoryReduceScatterSingle, *found, {output}, {input}, options);
   return PeersBackend::_reduce_scatter_base(output, input, options);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   const auto found = carriage_in_memory(outputs, inputs, options.reduceOp);
-  if (found) return scatter(kReduceScatterCoalesced, *found, outputs, inputs, options);
+  if (found) return scatter(kMemoryReduceScatterCoalesced, *found, outputs, inputs, options);
   return PeersBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
@@ -236,13 +237,13 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
     found = carriage_in_memory(outputs, inputs[0], options.reduceOp);
   }
   if (!found) return PeersBackend::reduce_scatter(outputs, inputs, options);
-  check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
+  check_count(kMemoryReduceScatter, "rank", ranks(), inputs[0].size());
   const at::Tensor& own = inputs[0][static_cast<std::size_t>(getRank())];
-  check_values(kReduceScatter, own, outputs[0], 1);
-  const auto work = begin_work("atp", kReduceScatter, inputs[0], outputs);
+  check_values(kMemoryReduceScatter, own, outputs[0], 1);
+  const auto work = begin_work("atp", kMemoryReduceScatter, inputs[0], outputs);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
-  set_reduction(kReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
+  set_reduction(kMemoryReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
   // A copy, of which no output is a part.
   const at::Tensor input = buffers.input(side_by_side(inputs[0]));
   const at::Tensor output = buffers.output(outputs[0]);
@@ -257,10 +258,10 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
   if (!in_memory() || tensors.size() != 1 || !is_dense(tensors[0])) {
     return PeersBackend::broadcast(tensors, options);
   }
-  TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(), kBroadcast.operation,
-                    ": expected a root among ranks 0 to ", getSize() - 1, " but found ",
-                    options.rootRank);
-  const auto work = begin_work("atp", kBroadcast, tensors, tensors);
+  TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(),
+                    kMemoryBroadcast.operation, ": expected a root among ranks 0 to ",
+                    getSize() - 1, " but found ", options.rootRank);
+  const auto work = begin_work("atp", kMemoryBroadcast, tensors, tensors);
   const at::Tensor buffer = work->buffers().output(tensors[0]);
   HostRequest request = moving(buffer);
   request.root = static_cast<Rank>(options.rootRank);
@@ -274,11 +275,11 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
   std::optional<Carriage> found;
   if (tensors.size() == 1) found = carriage_in_memory(tensors, tensors, options.reduceOp);
   if (!found) return PeersBackend::reduce(tensors, options);
-  check_root(kReduce, options.rootRank);
-  const auto work = begin_work("atp", kReduce, tensors, tensors);
+  check_root(kMemoryReduce, options.rootRank);
+  const auto work = begin_work("atp", kMemoryReduce, tensors, tensors);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
-  set_reduction(kReduce, *found, tensors, options.reduceOp, buffers, &asked);
+  set_reduction(kMemoryReduce, *found, tensors, options.reduceOp, buffers, &asked);
   // At other ranks the tensor is undefined afterwards, so nothing is written back.
   const bool is_root = options.rootRank == getRank();
   const at::Tensor buffer =

@@ -23,8 +23,6 @@ constexpr Name kSend{OpType::SEND, "send", "atp:send"};
 constexpr Name kReceive{OpType::RECV, "recv", "atp:recv"};
 constexpr Name kReceiveAny{OpType::RECVANYSOURCE, "recv", "atp:recvAnySource"};
 
-constexpr const char* kAborted = "the process group was aborted";
-
 std::string text_of(const Status& status) { return status.ok() ? "" : status.error().message; }
 
 RecordedShape shape_of(at::TensorList tensors) {

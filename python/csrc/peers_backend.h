@@ -29,6 +29,8 @@
 
 namespace atp::pytorch {
 
+inline constexpr const char* kAborted = "the process group was aborted";
+
 class PeersBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;

@@ -14,21 +14,21 @@ namespace {
 using c10d::OpType;
 using Name = Buffers::Name;
 
-constexpr Name kAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:ring_all_reduce"};
-constexpr Name kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
-                                   "atp:ring_all_reduce_coalesced"};
-constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:ring_all_gather"};
-constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
-                                "atp:ring_all_gather_single"};
-constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
-                                   "atp:ring_all_gather_single_coalesced"};
-constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:ring_reduce_scatter"};
-constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
-                                    "atp:ring_reduce_scatter_single"};
-constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
-                                       "atp:ring_reduce_scatter_single_coalesced"};
-
-constexpr const char* kAborted = "the process group was aborted";
+constexpr Name kRingAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:ring_all_reduce"};
+constexpr Name kRingAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
+                                       "atp:ring_all_reduce_coalesced"};
+constexpr Name kRingAllGather{OpType::ALLGATHER, "all_gather", "atp:ring_all_gather"};
+constexpr Name kRingAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
+                                    "atp:ring_all_gather_single"};
+constexpr Name kRingAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
+                                       "atp:ring_all_gather_single_coalesced"};
+constexpr Name kRingReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter",
+                                  "atp:ring_reduce_scatter"};
+constexpr Name kRingReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
+                                        "atp:ring_reduce_scatter_single"};
+constexpr Name kRingReduceScatterCoalesced{OpType::REDUCE_SCATTER,
+                                           "reduce_scatter_single_coalesced",
+                                           "atp:ring_reduce_scatter_single_coalesced"};
 
 bool is_addable(const at::Tensor& tensor) {
   return is_dense(tensor) &&
@@ -109,9 +109,9 @@ c10::intrusive_ptr<c10d::Work> RingGroup::average_segments(const at::Tensor& ten
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   if (is_float32(tensor)) {
-    return sum_by_rule(kAllReduce, tensors, options, lengths, format.value_or(format_));
+    return sum_by_rule(kRingAllReduce, tensors, options, lengths, format.value_or(format_));
   }
-  TORCH_CHECK_TYPE(!format, kAllReduce.operation,
+  TORCH_CHECK_TYPE(!format, kRingAllReduce.operation,
                    ": over a ring int16 on the wire is for float32, and this tensor is of ",
                    tensor.scalar_type(), "; leave it to atp.torch.ddp_hook");
   return allreduce(tensors, options);
@@ -156,7 +156,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::scatter(const Name& name, const Tensor
 c10::intrusive_ptr<c10d::Work> RingGroup::allreduce(Tensors& tensors,
                                                     const c10d::AllreduceOptions& options) {
   if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
-    return sum(kAllReduce, tensors, options);
+    return sum(kRingAllReduce, tensors, options);
   }
   return PeersBackend::allreduce(tensors, options);
 }
@@ -164,7 +164,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allreduce(Tensors& tensors,
 c10::intrusive_ptr<c10d::Work> RingGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
-    return sum(kAllReduceCoalesced, tensors, options);
+    return sum(kRingAllReduceCoalesced, tensors, options);
   }
   return PeersBackend::allreduce_coalesced(tensors, options);
 }
@@ -172,7 +172,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allreduce_coalesced(
 c10::intrusive_ptr<c10d::Work> RingGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                           const c10d::AllgatherOptions& options) {
   if (is_dense(input) && is_dense(output)) {
-    return gather(kAllGatherSingle, {output}, {input}, options);
+    return gather(kRingAllGatherSingle, {output}, {input}, options);
   }
   return PeersBackend::_allgather_base(output, input, options);
 }
@@ -180,7 +180,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::_allgather_base(at::Tensor& output, at
 c10::intrusive_ptr<c10d::Work> RingGroup::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   if (all(inputs, is_dense) && all(outputs, is_dense)) {
-    return gather(kAllGatherCoalesced, outputs, inputs, options);
+    return gather(kRingAllGatherCoalesced, outputs, inputs, options);
   }
   return PeersBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
 }
@@ -191,9 +191,9 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensor
       !all(outputs[0], is_dense)) {
     return PeersBackend::allgather(outputs, inputs, options);
   }
-  check_count(kAllGather, "rank", ranks(), outputs[0].size());
-  for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
-  const auto work = begin_work("ring", kAllGather, inputs, outputs[0]);
+  check_count(kRingAllGather, "rank", ranks(), outputs[0].size());
+  for (const at::Tensor& output : outputs[0]) check_type(kRingAllGather, inputs[0], output);
+  const auto work = begin_work("ring", kRingAllGather, inputs, outputs[0]);
   RingRequest request{.collective = RingCollective::kAllGather, .type = type_of(inputs[0])};
   request.inputs = {bytes_of(work->buffers().input(inputs[0]))};
   for (const at::Tensor& output : outputs[0]) {
@@ -205,7 +205,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensor
 c10::intrusive_ptr<c10d::Work> RingGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   if (is_addable(input) && is_addable(output) && is_linear(options.reduceOp)) {
-    return scatter(kReduceScatterSingle, {output}, {input}, options);
+    return scatter(kRingReduceScatterSingle, {output}, {input}, options);
   }
   return PeersBackend::_reduce_scatter_base(output, input, options);
 }
@@ -213,7 +213,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::_reduce_scatter_base(
 c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   if (all(inputs, is_addable) && all(outputs, is_addable) && is_linear(options.reduceOp)) {
-    return scatter(kReduceScatterCoalesced, outputs, inputs, options);
+    return scatter(kRingReduceScatterCoalesced, outputs, inputs, options);
   }
   return PeersBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
@@ -224,9 +224,9 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
       !all(outputs, is_addable) || !is_linear(options.reduceOp)) {
     return PeersBackend::reduce_scatter(outputs, inputs, options);
   }
-  check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
-  for (const at::Tensor& input : inputs[0]) check_type(kReduceScatter, input, outputs[0]);
-  const auto work = begin_work("ring", kReduceScatter, inputs[0], outputs);
+  check_count(kRingReduceScatter, "rank", ranks(), inputs[0].size());
+  for (const at::Tensor& input : inputs[0]) check_type(kRingReduceScatter, input, outputs[0]);
+  const auto work = begin_work("ring", kRingReduceScatter, inputs[0], outputs);
   RingRequest request{
       .collective = RingCollective::kReduceScatter,
       .type = type_of(outputs[0]),

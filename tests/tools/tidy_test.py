@@ -59,6 +59,20 @@ def test_what_was_clean_is_read_again_only_when_something_it_depends_on_has_chan
     assert tidy()[::2] == (0, ["one.cc", "two.cc"])
 
 
+def test_sources_that_are_compiled_together_are_checked_together(tidy):
+    unit = tidy.root / "build/release/unity/0.cc"
+    unit.parent.mkdir()
+    unit.write_text('#include "one.cc"\n#include "two.cc"\n')
+    database = tidy.root / "build/release/compile_commands.json"
+    database.write_text(json.dumps([{"file": str(unit), "command": f"c++ {unit}"}]))
+    status, output, read = tidy()
+    assert (status, read) == (0, ["0.cc"])
+    assert "clang-tidy: 2 files in 1 units, 0 of them unchanged" in output
+    assert tidy("two.cc")[::2] == (0, [])
+    (tidy.root / "deep.h").write_text("int deep(int);\n")
+    assert tidy("two.cc")[::2] == (0, ["0.cc"])
+
+
 def test_what_is_not_clean_is_told_every_time(tidy):
     (tidy.root / "two.cc").write_text("int BAD;\n")
     for _ in range(2):

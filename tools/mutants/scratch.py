@@ -74,7 +74,7 @@ class Scratch:
         if (self.build_folder / "build.ninja").is_file():
             return
         words = ["cmake", "-S", self.checkout, "-B", self.build_folder, "-G", "Ninja"]
-        words += ["-DCMAKE_BUILD_TYPE=Mutants", "-DATP_PYTHON=OFF"]
+        words += ["-DCMAKE_BUILD_TYPE=Mutants", "-DATP_PYTHON=OFF", "-DATP_UNITY=OFF"]
         words += [f"-DCMAKE_{language}_FLAGS_MUTANTS={FLAGS}" for language in ("C", "CXX")]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 

@@ -77,7 +77,7 @@ bool run_bench(const Words& words) {
   return right;
 }
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   atp run -n 4 -- atp bench allreduce
       sum over 4 ranks in shared memory, 4 KiB to 16 MiB
   atp run -n 4 --switch -- atp bench allreduce
@@ -93,11 +93,11 @@ constexpr const char* kExamples = R"(Examples:
 
 void add_bench_command(const Command& program) {
   const Command bench = program.add_command("bench", "Measure collectives and check their results");
-  bench.footer(kExamples);
+  bench.footer(kBenchExamples);
   bench.require_command();
   const Command command = bench.add_command(
       "allreduce", "Time all_reduce over a range of sizes; run it under `atp run`");
-  command.footer(kExamples);
+  command.footer(kBenchExamples);
   const auto words = std::make_shared<Words>();
   BenchOptions* const options = &words->bench;
   command.add_option("-b,--minbytes", options->min_bytes, "Smallest size in bytes: 512, 4K, 1M")

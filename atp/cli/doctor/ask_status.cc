@@ -15,8 +15,7 @@
 namespace atp {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{1500};
-constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
+constexpr std::chrono::milliseconds kStatusPatience{1500};
 
 void take_document(const std::string& address, const std::string& reply, NodeFacts& facts) {
   const Result<std::string> document = status_answer(address, reply, true);
@@ -46,13 +45,13 @@ void ask_status(const Endpoint& node, NodeFacts& facts) {
     return;
   }
   pollfd waits{socket.value().fd(), POLLOUT, 0};
-  if (poll(&waits, 1, static_cast<int>(kPatience.count())) <= 0) return;
+  if (poll(&waits, 1, static_cast<int>(kStatusPatience.count())) <= 0) return;
   const int error = socket.value().connect_error();
   if (error == ECONNREFUSED) facts.tcp = TcpWord::kRefused;
   if (error != 0) return;
-  TimedStream stream(socket.value().fd(), kPatience);
+  TimedStream stream(socket.value().fd(), kStatusPatience);
   stream.write(kStatusLine);
-  const std::optional<std::string> reply = stream.read_all(kMaxDocumentBytes);
+  const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   facts.tcp = stream.timed_out() ? TcpWord::kSilence : TcpWord::kClosed;
   if (reply && !reply->empty()) take_document(facts.address, *reply, facts);
 }

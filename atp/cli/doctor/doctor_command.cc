@@ -19,7 +19,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDoctorExamples = R"(Examples:
   atp doctor 10.0.0.1:5501,10.0.0.9:5500
       check from this host that the switch and the server of this route are up and usable
   atp doctor
@@ -90,7 +90,7 @@ void add_doctor_command(const Command& program) {
   const Command command = program.add_command("doctor",
                                               "Check from this host that switches and servers are "
                                               "reachable, and suggest fixes");
-  command.footer(kExamples);
+  command.footer(kDoctorExamples);
   const auto options = std::make_shared<DoctorOptions>();
   command
       .add_option("route", options->route,

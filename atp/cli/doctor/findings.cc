@@ -18,7 +18,7 @@ std::string host_of(const std::string& address) {
 }
 std::string port_of(const std::string& address) { return address.substr(address.rfind(':') + 1); }
 
-double milliseconds(std::chrono::microseconds time) {
+double in_milliseconds(std::chrono::microseconds time) {
   return static_cast<double>(time.count()) / 1000;
 }
 
@@ -128,7 +128,7 @@ Finding answer_finding(const NodeFacts& node) {
   const auto& times = node.round_trips;
   finding.found = fmt::format(
       "{} of {} questions answered; round trip: median {:.2f} ms, maximum {:.2f} ms", node.answers,
-      node.questions, milliseconds(times[times.size() / 2]), milliseconds(times.back()));
+      node.questions, in_milliseconds(times[times.size() / 2]), in_milliseconds(times.back()));
   if (node.answers == node.questions) return finding;
   finding.verdict = Verdict::kWarning;
   finding.expected = "all answered";

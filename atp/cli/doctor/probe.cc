@@ -24,14 +24,14 @@
 namespace atp {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // what UdpSocket requests
 constexpr std::size_t kQuestions = 50;
 constexpr std::size_t kQuestionsIntoSilence = 4;  // then give up
-constexpr milliseconds kPatience{250};            // per packet
+constexpr milliseconds kPacketPatience{250};      // per packet
 constexpr int kTrials = 3;                        // per size without a reply
 constexpr int kTrialsWithLoss = 10;
 // A node answers one sender once per 10 ms (AnswerPacer).
@@ -96,10 +96,10 @@ class Probe {
     question.code = StatusCode::kAreYouThere;
     question.nonce = random_seed();
     if (!put_status(outbox_, ControlHead{}, RankSet::of(0), question)) return;
-    asked_[question.nonce] = SteadyClock::now();
+    asked_[question.nonce] = Clock::now();
     ++facts_.questions;
     if (!send_question()) return;
-    const auto until = SteadyClock::now() + kPatience;
+    const auto until = Clock::now() + kPacketPatience;
     while (asked_.contains(question.nonce) && facts_.refused == Refused::kNo) {
       if (!listen_for_answers(until)) return;
     }
@@ -107,7 +107,7 @@ class Probe {
   }
 
   // False on time-out.
-  bool listen_for_answers(SteadyClock::time_point until) {
+  bool listen_for_answers(Clock::time_point until) {
     const ProbeSocket::Heard heard = socket_.listen(until);
     if (heard.nothing()) return false;
     if (heard.refused != Refused::kNo) {
@@ -122,7 +122,7 @@ class Probe {
     const auto asked = asked_.find(status->nonce);
     if (asked == asked_.end()) return true;
     facts_.round_trips.push_back(
-        std::chrono::duration_cast<microseconds>(SteadyClock::now() - asked->second));
+        std::chrono::duration_cast<microseconds>(Clock::now() - asked->second));
     asked_.erase(asked);
     ++facts_.answers;
     return true;
@@ -185,7 +185,7 @@ class Probe {
   milliseconds patience_with_answers() const {
     const microseconds worst =
         facts_.round_trips.empty() ? microseconds(0) : facts_.round_trips.back();
-    return std::min(kPatience, milliseconds(50) + std::chrono::ceil<milliseconds>(2 * worst));
+    return std::min(kPacketPatience, milliseconds(50) + std::chrono::ceil<milliseconds>(2 * worst));
   }
 
   Outcome try_size(std::uint16_t values) {
@@ -194,7 +194,7 @@ class Probe {
     for (int trial = 0; trial < trials && !outcome.arrived && outcome.told == 0; ++trial) {
       const JobKey job = draw_job();
       socket_.send(fragment(job, values, 0));
-      const auto until = SteadyClock::now() + patience_with_answers();
+      const auto until = Clock::now() + patience_with_answers();
       while (!outcome.arrived && outcome.told == 0) {
         const ProbeSocket::Heard heard = socket_.listen(until);
         if (heard.nothing()) break;
@@ -215,17 +215,17 @@ class Probe {
     std::vector<std::vector<std::uint8_t>> train;
     train.reserve(kTrainPackets);
     for (Rank rank = 0; rank < kTrainPackets; ++rank) train.push_back(fragment(job, values, rank));
-    const auto start = SteadyClock::now();
+    const auto start = Clock::now();
     for (const auto& packet : train) socket_.send(packet);
     std::size_t answers = 0;
     auto last = start;
-    const auto until = SteadyClock::now() + kPatience;
+    const auto until = Clock::now() + kPacketPatience;
     while (answers < kTrainPackets) {
       const ProbeSocket::Heard heard = socket_.listen(until);
       if (heard.nothing()) break;
       if (!is_of(heard.packet, job)) continue;
       ++answers;
-      last = SteadyClock::now();
+      last = Clock::now();
     }
     facts_.train_packets += kTrainPackets;
     facts_.train_answers += answers;
@@ -240,7 +240,7 @@ class Probe {
   ProbeSocket socket_;
   NodeFacts& facts_;
   Outbox outbox_{1, std::size_t{1} << 12};
-  std::map<std::uint64_t, SteadyClock::time_point> asked_;  // unanswered, by nonce
+  std::map<std::uint64_t, Clock::time_point> asked_;  // unanswered, by nonce
 };
 
 NodeFacts look_at(const Endpoint& node) {

@@ -25,7 +25,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDrainExamples = R"(Examples:
   atp drain 127.0.0.1:5501
       the switch on this machine takes no new jobs, and ends when its last one has; return at once
   atp drain 10.0.0.9:5500 --wait 3600
@@ -37,9 +37,8 @@ constexpr const char* kExamples = R"(Examples:
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{5};             // per question
+constexpr std::chrono::seconds kQuestionPatience{5};     // per question
 constexpr std::chrono::milliseconds kBetweenLooks{200};  // while waiting
-constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
 
 struct DrainOptions {
   std::vector<std::string> addresses;
@@ -53,20 +52,21 @@ struct Reply {
 };
 
 Reply ask(const Endpoint& node, std::string_view line) {
-  const Result<TcpSocket> socket = TcpSocket::connect_once(node, steady_clock::now() + kPatience);
+  const Result<TcpSocket> socket =
+      TcpSocket::connect_once(node, steady_clock::now() + kQuestionPatience);
   if (!socket) {
     const bool refused = socket.error().message == std::generic_category().message(ECONNREFUSED);
     return {.nobody_listens = refused,
             .problem = refused ? "nobody listens there" : socket.error().message};
   }
-  TimedStream stream(socket.value().fd(), kPatience);
+  TimedStream stream(socket.value().fd(), kQuestionPatience);
   stream.write(line);
-  std::optional<std::string> reply = stream.read_all(kMaxDocumentBytes);
+  std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   if (reply && !reply->empty()) return {.text = std::move(*reply)};
   if (stream.timed_out()) {
     return {.problem =
                 fmt::format("no answer for {} s: it is stopped, or not an atp switch or server",
-                            kPatience.count())};
+                            kQuestionPatience.count())};
   }
   return {.problem =
               "it closed the connection without an answer: it is not an atp switch or server "
@@ -183,7 +183,7 @@ void run_drain(const DrainOptions& options) {
 void add_drain_command(const Command& program) {
   const Command command = program.add_command(
       "drain", "Make switches and servers take no new jobs, and end when their last job has");
-  command.footer(kExamples);
+  command.footer(kDrainExamples);
   const auto options = std::make_shared<DrainOptions>();
   command
       .add_option("address", options->addresses,

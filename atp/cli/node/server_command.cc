@@ -16,7 +16,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kServerExamples = R"(Examples:
   atp server
       listen on 127.0.0.1:5500, for workers on this machine
   atp server --listen 10.0.0.9:5500
@@ -92,7 +92,7 @@ void run_server(const ServerOptions& options) {
 void add_server_command(const Command& program) {
   const Command command =
       program.add_command("server", "Run a parameter server: the root that completes every sum");
-  command.footer(kExamples);
+  command.footer(kServerExamples);
   const auto options = std::make_shared<ServerOptions>();
   add_serve_options(command, options->serve);
   command

@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kStatusExamples = R"(Examples:
   atp status 127.0.0.1:5501
       show the jobs, ranks, collisions and drops of the switch on this machine
   atp status 10.0.0.9:5500 --json
@@ -22,8 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   ssh rack1 atp status 10.0.0.1:5501
       query a switch from its own host)";
 
-constexpr std::chrono::seconds kPatience{5};
-constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
+constexpr std::chrono::seconds kReplyPatience{5};
 
 struct StatusOptions {
   std::string address;
@@ -36,7 +35,7 @@ CommandError no_answer(const std::string& address, bool timed_out) {
     return CommandError(
         fmt::format("{} accepted the connection but sent nothing for {} s: it is not an atp "
                     "switch or server, or it is stopped",
-                    address, kPatience.count()));
+                    address, kReplyPatience.count()));
   }
   return CommandError(fmt::format(
       "{} closed the connection without an answer: it is not an atp switch or server, or it does "
@@ -52,12 +51,12 @@ CommandError cannot_connect(const std::string& address, const std::string& probl
 }
 
 std::string ask(const std::string& address, const Endpoint& to) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kReplyPatience;
   const Result<TcpSocket> connected = TcpSocket::connect_once(to, until);
   if (!connected) throw cannot_connect(address, connected.error().message);
-  TimedStream stream(connected.value().fd(), kPatience);
+  TimedStream stream(connected.value().fd(), kReplyPatience);
   stream.write(kStatusLine);
-  const std::optional<std::string> reply = stream.read_all(kMaxDocumentBytes);
+  const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   if (!reply || reply->empty()) throw no_answer(address, stream.timed_out());
   return *reply;
 }
@@ -75,7 +74,7 @@ void run_status(const StatusOptions& options) {
 void add_status_command(const Command& program) {
   const Command command =
       program.add_command("status", "Show the jobs, ranks and drops of a switch or server");
-  command.footer(kExamples);
+  command.footer(kStatusExamples);
   const auto options = std::make_shared<StatusOptions>();
   command.add_option("address", options->address, "Address of the node, as given to its --listen")
       .type_name("HOST:PORT")

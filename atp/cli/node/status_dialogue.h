@@ -19,6 +19,8 @@ inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 inline constexpr std::string_view kDrainGreeting = "atp-drain ";
 inline constexpr std::string_view kDrainLine = "atp-drain 1\n";
+// Of the largest reply that an asker reads.
+inline constexpr std::size_t kMaxStatusBytes = std::size_t{64} << 20;
 
 // The node's side: one request as it arrives.
 class StatusRequest {

@@ -20,9 +20,9 @@
 namespace atp {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};  // per connection
-constexpr std::size_t kMostTalks = 64;        // more close the oldest
-constexpr int kPauseMs = 100;                 // after a failed accept()
+constexpr std::chrono::seconds kConnectionPatience{2};  // per connection
+constexpr std::size_t kMostTalks = 64;                  // more close the oldest
+constexpr int kPauseMs = 100;                           // after a failed accept()
 
 bool is_in(const std::vector<Prefix>& networks, const Endpoint& peer) {
   return std::any_of(networks.begin(), networks.end(),
@@ -103,7 +103,7 @@ void StatusService::take_connection() {
   if (!may_ask(connection.value())) return;
   if (talks_.size() == kMostTalks) talks_.erase(talks_.begin());
   talks_.push_back({.socket = std::move(connection).value(),
-                    .end = std::chrono::steady_clock::now() + kPatience});
+                    .end = std::chrono::steady_clock::now() + kConnectionPatience});
 }
 
 void StatusService::drop_old_talks() {

@@ -17,7 +17,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kSwitchExamples = R"(Examples:
   atp switch
       listen on 127.0.0.1:5501, for servers on this machine
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
@@ -122,7 +122,7 @@ void run_switch(const SwitchOptions& options) {
 void add_switch_command(const Command& program) {
   const Command command =
       program.add_command("switch", "Run a switch: it sums gradients on their way to the server");
-  command.footer(kExamples);
+  command.footer(kSwitchExamples);
   const auto options = std::make_shared<SwitchOptions>();
   add_serve_options(command, options->serve);
   command.add_option("--aggregators", options->aggregators, "Maximum fragments summed at a time")

@@ -14,7 +14,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kAggregationExamples = R"(Examples:
   atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
       find how many aggregation hosts beat a ring on four machines with equal links
   atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --size 1G --json
@@ -159,7 +159,7 @@ void add_aggregation_command(const Command& plan) {
   const Command command = plan.add_command(
       "aggregation",
       "Bound the time of in-network sums on a cluster, as it is and with added aggregation hosts");
-  command.footer(kExamples);
+  command.footer(kAggregationExamples);
   const auto options = std::make_shared<AggregationOptions>();
   add_job_options(command, *options);
   add_added_options(command, *options);

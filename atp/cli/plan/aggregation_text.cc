@@ -21,10 +21,6 @@ std::string bits_text(double bytes_per_second) {
                     : fmt::format("{:.4g} Gbit/s", bits / 1e9);
 }
 
-std::string counted(std::uint64_t number, const char* noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 // Added hosts are numbered after those of the file.
 bool is_added(const Site& site, const SiteBottleneck& link) {
   return link.host && *link.host >= site.hosts.size();

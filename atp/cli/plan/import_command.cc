@@ -22,7 +22,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kImportExamples = R"(Examples:
   nvidia-smi topo -m | atp plan import - > mine.yaml
   atp plan import topo.txt --link "SYS=12 GB/s per direction" --link "NV=50 GB/s per direction"
       use a measured bandwidth between sockets, and that of NVLink 5
@@ -249,7 +249,7 @@ void add_import_command(const Command& plan) {
       "import",
       "Convert `nvidia-smi topo -m`, a topology dumped by NCCL, Slurm's topology.conf or an "
       "ASTRA-sim network to a cluster file");
-  command.footer(kExamples);
+  command.footer(kImportExamples);
   const auto options = std::make_shared<ImportOptions>();
   command
       .add_option(

@@ -13,7 +13,7 @@ namespace {
 
 using planner::CommunicationLayer;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kMatrixExamples = R"(Examples:
   atp plan matrix --topology examples/topologies/fig7a.yaml
   atp plan matrix --topology examples/topologies/fig7b.yaml --csv)";
 
@@ -23,7 +23,7 @@ struct MatrixOptions {
 };
 
 // A matrix with more children than this would be unreadable.
-constexpr std::uint32_t kMaxPrinted = 32;
+constexpr std::uint32_t kMaxPrintedRows = 32;
 
 std::string gigabytes(planner::BytesPerSecond rate) {
   return fmt::format("{:.6g}", rate.value / 1e9);
@@ -70,7 +70,7 @@ void print_layers(const planner::CommunicationMatrix& matrix) {
     const CommunicationLayer& layer = matrix.layers[i];
     fmt::print("Layer {}: {} x {} of {} device{} each, GB/s in one direction\n", i + 1, layer.count,
                layer.name, layer.devices_per_child, layer.devices_per_child == 1 ? "" : "s");
-    if (layer.count > kMaxPrinted) {
+    if (layer.count > kMaxPrintedRows) {
       fmt::print("  {} children, too many to print; group {}\n", layer.count,
                  gigabytes(layer.group));
     } else {
@@ -100,7 +100,7 @@ void add_matrix_command(const Command& plan) {
       plan.add_command("matrix",
                        "Print the hierarchical communication matrix of a topology (Fig. 7 of the "
                        "paper on Adaptive Tensor Parallelism)");
-  command.footer(kExamples);
+  command.footer(kMatrixExamples);
   const auto options = std::make_shared<MatrixOptions>();
   command.add_option("--topology", options->topology_file, "Cluster file")
       .required()

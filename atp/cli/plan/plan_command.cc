@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kPlanExamples =
     R"(Examples, from the root of a checkout:
   atp plan best --topology examples/topologies/pcie-8.yaml --model examples/models/gpt2-medium.json
       plan for a server with eight GPUs on PCIe
@@ -163,7 +163,7 @@ void add_explain_command(const Command& plan) {
 void add_plan_command(const Command& program) {
   const Command plan = program.add_command(
       "plan", "Find the best device mesh for tensor parallelism, and bounds for in-network sums");
-  plan.footer(kExamples);
+  plan.footer(kPlanExamples);
   plan.require_command();
   add_best_command(plan);
   add_explain_command(plan);

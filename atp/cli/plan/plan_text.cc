@@ -31,11 +31,6 @@ std::string with_prefix(double value, const std::array<Prefix, kSize>& prefixes)
   return fmt::format("{:.3g} {}", value / chosen->factor, chosen->unit);
 }
 
-// "1 device", "8 devices"
-std::string counted(std::uint64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 // "ring on dimension 1, in-network aggregation on dimension 2"
 std::string collectives_text(const Candidate& candidate) {
   const auto one = [](const DimensionCost& cost, int dimension) {
@@ -190,6 +185,10 @@ std::vector<std::string> csv_row(const Candidate& candidate) {
 }
 
 }  // namespace
+
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
 
 std::string duration_for_people(double seconds) {
   constexpr std::array<Prefix, 4> kUnits{{{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}}};

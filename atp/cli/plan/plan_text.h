@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "atp/cli/command/text_table.h"
 #include "atp/planner/planner.h"
@@ -9,9 +11,10 @@
 
 namespace atp {
 
-std::string duration_for_people(double seconds);              // "3.25 ms"
-std::string bytes_for_people(double bytes);                   // "1.2 GB"
-std::string collective_text(planner::Collective collective);  // "ring", or "-" for none
+std::string duration_for_people(double seconds);                   // "3.25 ms"
+std::string bytes_for_people(double bytes);                        // "1.2 GB"
+std::string counted(std::uint64_t number, std::string_view noun);  // "1 device", "8 devices"
+std::string collective_text(planner::Collective collective);       // "ring", or "-" for none
 // "2x4 . 1x2": the split of each level, top to bottom, into dimension 1 x dimension 2.
 std::string layout_text(const planner::MeshLayout& layout);
 

@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kSweepExamples = R"(Examples:
   atp plan sweep --topology examples/topologies/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
       try 2 to 64 machines on the switch, with and without in-network aggregation
   atp plan sweep --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
@@ -117,7 +117,7 @@ void add_sweep_command(const Command& plan) {
   const Command command = plan.add_command(
       "sweep",
       "Find the best mesh for many device counts and bandwidths, with and without aggregation");
-  command.footer(kExamples);
+  command.footer(kSweepExamples);
   const auto options = std::make_shared<SweepOptions>();
   add_plan_inputs(command, options->inputs);
   command

@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kReportExamples = R"(Examples:
   ATP_FLIGHT_RECORDER=/shared/fr torchrun --nproc-per-node 4 train.py
       have each rank write a file to this folder when the job fails
   atp report /shared/fr
@@ -54,7 +54,7 @@ void run_report(const ReportOptions& options) {
 void add_report_command(const Command& program) {
   const Command command = program.add_command(
       "report", "Merge the ranks' flight-recorder files into one story: who waited for whom");
-  command.footer(kExamples);
+  command.footer(kReportExamples);
   const auto options = std::make_shared<ReportOptions>();
   command.add_option("path", options->paths, "Folder with the ranks' files, or the files")
       .type_name("PATH");

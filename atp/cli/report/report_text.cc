@@ -13,6 +13,8 @@
 namespace atp {
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;
+
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct Clock {
@@ -172,13 +174,12 @@ std::string timeline_text(const Story& story) {
   return "\nIn order of time\n" + table.text();
 }
 
-nlohmann::ordered_json time_json(const std::optional<WallTime>& time) {
-  return time ? nlohmann::ordered_json(*time) : nlohmann::ordered_json();
+OrderedJson time_json(const std::optional<WallTime>& time) {
+  return time ? OrderedJson(*time) : OrderedJson();
 }
 
-nlohmann::ordered_json finding_json(const Finding& finding) {
-  using Json = nlohmann::ordered_json;
-  Json parts = Json::array();
+OrderedJson finding_json(const Finding& finding) {
+  OrderedJson parts = OrderedJson::array();
   for (const Finding::Part& part : finding.parts) {
     parts.push_back({{"rank", part.rank},
                      {"operation", part.operation},
@@ -194,9 +195,9 @@ nlohmann::ordered_json finding_json(const Finding& finding) {
           {"waiting", finding.waiting},
           {"since_ns", time_json(finding.since)},
           {"until_ns", time_json(finding.until)},
-          {"first_failure", finding.failure.empty()
-                                ? Json()
-                                : Json{{"rank", finding.told_by}, {"text", finding.failure}}},
+          {"first_failure", finding.failure.empty() ? OrderedJson()
+                                                    : OrderedJson{{"rank", finding.told_by},
+                                                                  {"text", finding.failure}}},
           {"parts", std::move(parts)},
           {"text", headline(finding)}};
 }
@@ -229,10 +230,9 @@ std::string report_text(const Story& story, const HostClocks& clocks, const Reco
 }
 
 std::string report_json(const Story& story, const HostClocks& clocks, const RecordFolder& folder) {
-  using Json = nlohmann::ordered_json;
-  Json findings = Json::array();
+  OrderedJson findings = OrderedJson::array();
   for (const Finding& finding : story.findings) findings.push_back(finding_json(finding));
-  Json lateness = Json::array();
+  OrderedJson lateness = OrderedJson::array();
   for (const Lateness& each : story.lateness) {
     lateness.push_back({{"group", each.group},
                         {"rank", each.rank},
@@ -240,28 +240,28 @@ std::string report_json(const Story& story, const HostClocks& clocks, const Reco
                         {"operations", each.operations},
                         {"median_ns", each.median}});
   }
-  Json differences = Json::array();
+  OrderedJson differences = OrderedJson::array();
   for (const auto& each : clocks.differences()) {
     differences.push_back({{"host", each.host},
                            {"ahead_ns", each.ahead},
                            {"operations", each.operations},
                            {"corrected", each.operations >= HostClocks::kFewest}});
   }
-  Json timeline = Json::array();
+  OrderedJson timeline = OrderedJson::array();
   for (const TimelineRow& row : story.timeline) {
     timeline.push_back(
         {{"time_ns", row.time}, {"rank", row.rank}, {"host", row.host}, {"text", row.text}});
   }
-  const Json document{{"job", story.job},
-                      {"ranks", story.ranks},
-                      {"without_file", story.without_record},
-                      {"left_out", folder.problems},
-                      {"findings", std::move(findings)},
-                      {"lateness", std::move(lateness)},
-                      {"clock_of", clocks.reference()},
-                      {"clocks", std::move(differences)},
-                      {"timeline", std::move(timeline)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson document{{"job", story.job},
+                             {"ranks", story.ranks},
+                             {"without_file", story.without_record},
+                             {"left_out", folder.problems},
+                             {"findings", std::move(findings)},
+                             {"lateness", std::move(lateness)},
+                             {"clock_of", clocks.reference()},
+                             {"clocks", std::move(differences)},
+                             {"timeline", std::move(timeline)}};
+  return document.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace atp

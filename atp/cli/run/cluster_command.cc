@@ -12,7 +12,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kClusterExamples = R"(Examples:
   atp cluster cluster.yaml
       check the file; show the ranks, route, switches and servers of each host
   atp cluster cluster.yaml --json
@@ -82,7 +82,7 @@ void run_cluster_command(const ClusterOptions& options) {
 void add_cluster_command(const Command& program) {
   const Command command =
       program.add_command("cluster", "Check a cluster file, and show what each host runs");
-  command.footer(kExamples);
+  command.footer(kClusterExamples);
   const auto options = std::make_shared<ClusterOptions>();
   command.add_option("file", options->file, "Cluster file, - for standard input")
       .type_name("FILE")

@@ -16,7 +16,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRunExamples = R"(Examples:
   atp run -n 4 -- python train.py --epochs 2
       run 4 ranks that sum in shared memory, with torchrun's variables, ATP_JOB and ATP_INCARNATION
   atp run -n 4 --switch -- python train.py
@@ -209,7 +209,7 @@ void run_job(const RunOptions& options) {
 void add_run_command(const Command& program) {
   const Command command = program.add_command(
       "run", "Run a program as the ranks of a job, on this machine or on a host of a cluster");
-  command.footer(kExamples);
+  command.footer(kRunExamples);
   const auto options = std::make_shared<RunOptions>();
   add_run_options(command, *options);
   command.callback([options] { run_job(*options); });

@@ -15,7 +15,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kSimExamples = R"(Examples:
   atp sim --seed 17
       simulate the world that seed 17 generates: network, jobs and faults
   atp sim --seed 17 --trace
@@ -145,7 +145,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
 void add_sim_command(const Command& program) {
   const Command command =
       program.add_command("sim", "Simulate a network of real workers, switches and servers");
-  command.footer(kExamples);
+  command.footer(kSimExamples);
   const auto options = std::make_shared<SimOptions>();
   add_seed_options(command, *options);
   add_worker_options(command, *options);

@@ -9,7 +9,6 @@ namespace atp {
 namespace {
 
 constexpr std::size_t kMostUnasked = 64;
-constexpr double kBitsPerValue = 32;
 
 using JobName = std::pair<std::uint64_t, std::uint64_t>;
 

@@ -9,7 +9,6 @@ namespace atp {
 namespace {
 
 constexpr double kBitsPerByte = 8;
-constexpr double kBitsPerValue = 32;
 
 // Every node counts these from 0 at its start, so a lower count means a restart.
 bool has_restarted(const NodeStatus& before, const NodeStatus& now) {

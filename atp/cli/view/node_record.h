@@ -13,6 +13,8 @@
 
 namespace atp {
 
+inline constexpr double kBitsPerValue = 32;  // of float32
+
 // Rates per second between two answers.
 struct NodeRates {
   double in_bits = 0;  // with IP and UDP headers

@@ -12,50 +12,50 @@
 namespace atp {
 namespace {
 
-using nlohmann::json;
+using Document = nlohmann::json;
 
 constexpr std::size_t kMostJobs = 256;
 constexpr std::size_t kMostCounters = 512;
 constexpr std::size_t kLongestWord = 64;
 
-std::uint64_t count_of(const json& value) {
+std::uint64_t count_of(const Document& value) {
   if (!value.is_number_integer() || value < 0) {
-    throw json::type_error::create(302, "expected a whole number from 0", &value);
+    throw Document::type_error::create(302, "expected a whole number from 0", &value);
   }
   return value.get<std::uint64_t>();
 }
 
-std::uint64_t count(const json& from, const char* key) {
+std::uint64_t count(const Document& from, const char* key) {
   const auto found = from.find(key);
   return found == from.end() ? 0 : count_of(*found);
 }
 
-std::string word_of(const json& value) {
+std::string word_of(const Document& value) {
   return made_plain(value.get<std::string>().substr(0, kLongestWord));
 }
 
-const json& list(const json& from, const char* key) {
-  static const json kNone = json::array();
+const Document& list(const Document& from, const char* key) {
+  static const Document kNone = Document::array();
   const auto found = from.find(key);
   if (found == from.end()) return kNone;
-  if (!found->is_array()) throw json::type_error::create(302, "expected a list", &*found);
+  if (!found->is_array()) throw Document::type_error::create(302, "expected a list", &*found);
   return *found;
 }
 
-RankList ranks(const json& job, const char* key) {
+RankList ranks(const Document& job, const char* key) {
   std::set<std::uint32_t> all;
-  for (const json& rank : list(job, key)) {
+  for (const Document& rank : list(job, key)) {
     if (count_of(rank) < kMaxRanks) all.insert(rank.get<std::uint32_t>());
   }
   return {all.begin(), all.end()};
 }
 
-std::optional<StuckJob> stuck_of(const json& job) {
+std::optional<StuckJob> stuck_of(const Document& job) {
   const auto found = job.find("stuck");
   if (found == job.end() || found->is_null()) return std::nullopt;
   StuckJob stuck{.waited_s = found->at("waited_s").get<double>()};
-  for (const json& one : list(*found, "ranks")) {
-    const json& host = one.at("host");
+  for (const Document& one : list(*found, "ranks")) {
+    const Document& host = one.at("host");
     const std::uint64_t rank = count_of(one.at("rank"));
     if (rank >= kMaxRanks || stuck.ranks.size() == kMaxRanks) continue;
     stuck.ranks.emplace_back(static_cast<std::uint32_t>(rank), host.is_null() ? "" : word_of(host));
@@ -63,9 +63,9 @@ std::optional<StuckJob> stuck_of(const json& job) {
   return stuck;
 }
 
-std::vector<RankDelay> delays_of(const json& job) {
+std::vector<RankDelay> delays_of(const Document& job) {
   std::vector<RankDelay> all;
-  for (const json& one : list(job, "lateness")) {
+  for (const Document& one : list(job, "lateness")) {
     const std::uint64_t rank = count_of(one.at("rank"));
     if (rank >= kMaxRanks || all.size() == kMaxRanks) continue;
     all.push_back({.rank = static_cast<std::uint32_t>(rank),
@@ -78,7 +78,7 @@ std::vector<RankDelay> delays_of(const json& job) {
   return all;
 }
 
-JobStatus job_of(const json& from) {
+JobStatus job_of(const Document& from) {
   JobStatus job{.job = count_of(from.at("job")),
                 .incarnation = count_of(from.at("incarnation")),
                 .first_stream = count(from, "first_stream"),
@@ -101,7 +101,7 @@ JobStatus job_of(const json& from) {
   return job;
 }
 
-NodeStatus status_of(const json& document) {
+NodeStatus status_of(const Document& document) {
   NodeStatus status{.is_switch = document.at("role").get<std::string>() == "switch",
                     .listen = word_of(document.at("listen")),
                     .version = word_of(document.at("version"))};
@@ -109,7 +109,7 @@ NodeStatus status_of(const json& document) {
     status.aggregators = count(*found, "total");
     status.aggregators_held = count(*found, "held");
   }
-  for (const json& job : list(document, "jobs")) {
+  for (const Document& job : list(document, "jobs")) {
     if (status.jobs.size() == kMostJobs) break;
     status.jobs.push_back(job_of(job));
   }
@@ -127,8 +127,8 @@ Result<NodeStatus> read_node_status(const std::string& address, const std::strin
   const Result<std::string> document = status_answer(address, reply, kAsJson);
   if (!document) return document.error();
   try {
-    return status_of(json::parse(document.value()));
-  } catch (const json::exception&) {
+    return status_of(Document::parse(document.value()));
+  } catch (const Document::exception&) {
     return Error{
         fmt::format("cannot read the answer of {}: it is from another version of atp", address)};
   }

@@ -24,7 +24,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kViewExamples = R"(Examples:
   atp view /etc/atp/cluster.yaml
       show the cluster live at http://127.0.0.1:5580/: problems, tree, jobs, ranks, events
   ssh -L 5580:127.0.0.1:5580 ops1 atp view /etc/atp/cluster.yaml
@@ -116,7 +116,7 @@ void run_view(const ViewOptions& options) {
 void add_view_command(const Command& program) {
   const Command command =
       program.add_command("view", "Show a cluster live in a browser: problems, tree and jobs");
-  command.footer(kExamples);
+  command.footer(kViewExamples);
   const auto options = std::make_shared<ViewOptions>();
   command
       .add_option("nodes", options->nodes,

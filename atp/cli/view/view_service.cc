@@ -20,7 +20,7 @@ std::string without_port(std::string_view header) {
   return std::string(header.substr(0, header.find(':')));
 }
 
-bool is_address(const std::string& host) {
+bool is_ip_address(const std::string& host) {
   in6_addr bytes{};
   return inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
          inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
@@ -61,7 +61,7 @@ HttpPage page_with_policy() {
 
 bool is_own_host(const std::string& header, const std::vector<std::string>& names) {
   const std::string host = in_small_letters(without_port(header));
-  if (is_address(host) || host == "localhost") return true;
+  if (is_ip_address(host) || host == "localhost") return true;
   return !host.empty() && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return in_small_letters(name) == host;
   });

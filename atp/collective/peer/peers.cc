@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr const char* kShutDown = "the group was shut down";
+constexpr const char* kPeersShutDown = "the group was shut down";
 
 constexpr const char* kForked =
     "this process was forked after the group was created and has no part in it: create a new group";
@@ -84,7 +84,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
       : options_(std::move(options)),
         poller_(std::move(poller)),
         engine_(std::move(engine)),
-        thread_(std::move(waker), kShutDown) {
+        thread_(std::move(waker), kPeersShutDown) {
     if (options_.recorded != nullptr) {
       thread_.record_to(options_.recorded);
     } else {

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr const char* kShutDown = "the ring was shut down";
+constexpr const char* kRingShutDown = "the ring was shut down";
 
 constexpr const char* kForked =
     "this process was forked after the ring was created and has no part in it: create a new ring";
@@ -60,7 +60,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   Impl(RingOptions options, std::unique_ptr<RingEngine> engine, std::unique_ptr<Waker> waker)
       : options_(std::move(options)),
         engine_(std::move(engine)),
-        thread_(std::move(waker), kShutDown) {
+        thread_(std::move(waker), kRingShutDown) {
     if (options_.recorded != nullptr) {
       thread_.record_to(options_.recorded);
     } else {

@@ -31,7 +31,7 @@ std::vector<YamlValue> read_list(const YamlMap& map, std::string_view key, std::
   return list;
 }
 
-LevelKind read_kind(const YamlValue& value) {
+LevelKind kind_of_topology(const YamlValue& value) {
   const std::string name = value.one_of({"Ring", "FullyConnected", "Switch"});
   if (name == "Ring") return LevelKind::kRing;
   return name == "Switch" ? LevelKind::kSwitch : LevelKind::kFull;
@@ -57,7 +57,7 @@ std::string ordinal_name(std::size_t dimension) {
 Level read_level(const Dimensions& dimensions, std::size_t at, std::uint64_t inside) {
   Level level;
   level.name = ordinal_name(at);
-  level.kind = read_kind(dimensions.topology[at]);
+  level.kind = kind_of_topology(dimensions.topology[at]);
   level.count = static_cast<std::uint32_t>(dimensions.npus[at].count(1, planner::kMaxDevices));
   // In ASTRA-sim's analytical network 1 GB is 2^30 B.
   level.bandwidth = {read_positive(dimensions.bandwidth[at], 0x1p30, 1e18, "GB/s above 0")};

@@ -152,7 +152,7 @@ void read_switch(const std::vector<std::string_view>& words, const std::string& 
   }
 }
 
-std::vector<std::string_view> words_of(std::string_view line) {
+std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> words;
   std::size_t begin = 0;
   while ((begin = line.find_first_not_of(" \t\r", begin)) != std::string_view::npos) {
@@ -179,7 +179,7 @@ Switches switches_of(std::string_view text, const std::string& file) {
     if (line.ends_with('\\')) line.remove_suffix(1);
     joined.append(line);
     if (goes_on) continue;
-    const std::vector<std::string_view> words = words_of(joined);
+    const std::vector<std::string_view> words = fields_of(joined);
     if (!words.empty()) read_switch(words, file, first, switches);
     joined.clear();
     first = number + 1;

@@ -65,9 +65,10 @@ double nvlink_of(int capability) {
 }
 
 // Reads one file.
-class Reader {
+class NcclReader {
  public:
-  Reader(std::string file, const NcclBandwidths& given) : file_(std::move(file)), given_(given) {}
+  NcclReader(std::string file, const NcclBandwidths& given)
+      : file_(std::move(file)), given_(given) {}
 
   ImportedMachine read(const XmlElement& root) {
     check_root(root);
@@ -444,7 +445,7 @@ Result<ImportedMachine> import_nccl_topology(std::string_view text, const std::s
                                              const NcclBandwidths& bandwidths) {
   return read_or_error([&] {
     const XmlElement root = parse_xml(text, file);
-    return Reader(file, bandwidths).read(root);
+    return NcclReader(file, bandwidths).read(root);
   });
 }
 

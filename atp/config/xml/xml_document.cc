@@ -20,9 +20,9 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // Copies the library's tree, and checks what the library lets pass.
-class Reader {
+class XmlReader {
  public:
-  Reader(std::string_view text, const std::string& file) : file_(file) {
+  XmlReader(std::string_view text, const std::string& file) : file_(file) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\n') ends_.push_back(i);
     }
@@ -79,7 +79,7 @@ Place XmlElement::place(const std::string& file, std::string_view key) const {
 }
 
 XmlElement parse_xml(std::string_view text, const std::string& file) {
-  Reader reader(text, file);
+  XmlReader reader(text, file);
   const std::size_t zero = text.find('\0');
   if (zero != std::string_view::npos) {
     refuse({file, reader.line_at(static_cast<std::ptrdiff_t>(zero)), ""}, "a zero byte",

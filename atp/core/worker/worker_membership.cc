@@ -12,8 +12,6 @@ ControlHead head_of(const WorkerConfig& config, PacketType type, bool straight) 
           .stream = config.first_stream};
 }
 
-MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
-
 }  // namespace
 
 void WorkerMembership::start(Instant now, const WorkerConfig& config) {
@@ -213,7 +211,8 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
   }
   turn.count(WorkerCounter::kJoinsAnswered);
   if (joined() && ack->server_boot_id != agreed_.server_boot_id) {
-    return failed({.code = FailureCode::kServerRestarted, .endpoint = server(config)});
+    return MembershipChange::failed(
+        {.code = FailureCode::kServerRestarted, .endpoint = server(config)});
   }
   MembershipChange change;
   const bool current =

@@ -23,6 +23,8 @@ struct MembershipChange {
   bool new_path = false;           // repeat everything outstanding on the new path
   bool agreed = false;             // joined: agreement() has the terms
   std::optional<Failure> failure;  // the job is over
+
+  static MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
 };
 
 class WorkerMembership {

@@ -4,8 +4,6 @@
 namespace atp {
 namespace {
 
-MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
-
 MembershipChange ignored(WorkerTurn& turn) {
   turn.count(WorkerCounter::kStatusIgnored);
   return {};
@@ -60,11 +58,12 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kLeaseEnded:
       if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: sent to all
       note_detail(status);
-      return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
+      return MembershipChange::failed(
+          {.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
     case StatusCode::kLeft: return on_left(turn, status, pending);
     case StatusCode::kServerRestarted:
       if (!is_meant(turn, status)) return {};
-      return failed({.code = FailureCode::kServerRestarted, .endpoint = from});
+      return MembershipChange::failed({.code = FailureCode::kServerRestarted, .endpoint = from});
     case StatusCode::kHere:
       if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
       return {};
@@ -84,11 +83,13 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
   if (status.nonce == 0) {
     if (!pending) return ignored(turn);
     note_detail(status);
-    return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
+    return MembershipChange::failed(
+        {.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
   }
   if (!is_meant(turn, status)) return {};
   if (state_ == State::kJoining) {
-    return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
+    return MembershipChange::failed(
+        {.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
   }
   if (state_ != State::kLeaving) return ignored(turn);
   end(turn);
@@ -164,12 +165,13 @@ MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
   if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) {
     return ignored(turn);
   }
-  return failed({.code = FailureCode::kRefused,
-                 .reason = RefusalReason::kVersion,
-                 .expected = status.reason,
-                 .found = versions_number(ATP_VERSION, ATP_VERSION),
-                 .ranks = RankSet::of(turn.config.rank),
-                 .endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config)});
+  return MembershipChange::failed(
+      {.code = FailureCode::kRefused,
+       .reason = RefusalReason::kVersion,
+       .expected = status.reason,
+       .found = versions_number(ATP_VERSION, ATP_VERSION),
+       .ranks = RankSet::of(turn.config.rank),
+       .endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config)});
 }
 
 void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
@@ -208,7 +210,7 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     no_room_ = failure;
     return {};
   }
-  return failed(failure);
+  return MembershipChange::failed(failure);
 }
 
 // Before this rank has joined, such a node will never admit it. Afterwards such packets are
@@ -217,12 +219,12 @@ MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const 
                                                         std::uint8_t version) const {
   const bool is_asked = from == parent(turn.config) || from == server(turn.config);
   if (state_ != State::kJoining || !is_asked) return {};
-  return failed({.code = FailureCode::kRefused,
-                 .reason = RefusalReason::kVersion,
-                 .expected = versions_number(version, version),
-                 .found = versions_number(ATP_VERSION, ATP_VERSION),
-                 .ranks = RankSet::of(turn.config.rank),
-                 .endpoint = from});
+  return MembershipChange::failed({.code = FailureCode::kRefused,
+                                   .reason = RefusalReason::kVersion,
+                                   .expected = versions_number(version, version),
+                                   .found = versions_number(ATP_VERSION, ATP_VERSION),
+                                   .ranks = RankSet::of(turn.config.rank),
+                                   .endpoint = from});
 }
 
 }  // namespace atp

@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-constexpr double kWidth = 760;
+constexpr double kBarChartWidth = 760;
 constexpr double kRow = 30;
 constexpr double kBar = 18;
 
@@ -29,20 +29,20 @@ std::string draw(const BarChart& chart) {
   for (std::size_t i = 0; i < chart.part_names.size(); ++i) {
     legend.push_back({chart.part_names[i], std::string(series_color(i))});
   }
-  Svg probe(kWidth, 10);
+  Svg probe(kBarChartWidth, 10);
   double top = draw_title(probe, chart.title, chart.subtitle);
-  top += draw_legend(probe, {16, top}, kWidth - 32, legend) + 14;
+  top += draw_legend(probe, {16, top}, kBarChartWidth - 32, legend) + 14;
   const double bottom = top + kRow * static_cast<double>(chart.bars.size());
 
-  Svg svg(kWidth, bottom + 52);
-  draw_legend(svg, {16, draw_title(svg, chart.title, chart.subtitle)}, kWidth - 32, legend);
+  Svg svg(kBarChartWidth, bottom + 52);
+  draw_legend(svg, {16, draw_title(svg, chart.title, chart.subtitle)}, kBarChartWidth - 32, legend);
   const double left = 32 + name_width;
-  const AxisMap x({.label = "", .ticks = {}}, 0, longest, left, kWidth - 32 - note_width);
+  const AxisMap x({.label = "", .ticks = {}}, 0, longest, left, kBarChartWidth - 32 - note_width);
   for (const double tick : x.ticks()) {
     svg.line({x(tick), top}, {x(tick), bottom}, "#e4e4e4");
     svg.text({x(tick), bottom + 17}, tick_text(tick), {.anchor = Anchor::kMiddle, .color = "#666"});
   }
-  svg.text({(left + kWidth - 32 - note_width) / 2, bottom + 38}, chart.value_label,
+  svg.text({(left + kBarChartWidth - 32 - note_width) / 2, bottom + 38}, chart.value_label,
            {.size = 13, .anchor = Anchor::kMiddle});
   double y = top + (kRow - kBar) / 2;
   for (const Bar& bar : chart.bars) {

@@ -59,7 +59,7 @@ RULES = [
         "(exponent == 0 ? 0 : kHiddenBit);",
         "kHiddenBit;",
     ),
-    Rule("an exact sum forgets NaN", EXACT, "if ((marks_ & kNan) != 0 || both)", "if (both)"),
+    Rule("an exact sum forgets NaN", EXACT, "if ((marks_ & kNanMark) != 0 || both)", "if (both)"),
     Rule(
         "a sum in float64 is used although it lost bits",
         EXACT,
