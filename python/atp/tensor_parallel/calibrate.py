@@ -257,10 +257,16 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--topology", required=True, help="cluster file")
     parser.add_argument(
-        "--algorithm", choices=ALGORITHMS, default="ring", help="how to sum tensors"
+        "--algorithm",
+        choices=ALGORITHMS,
+        default="ring",
+        help="how to sum tensors (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="timed rounds, of which the median is used"
+        "--rounds",
+        type=int,
+        default=5,
+        help="timed rounds, of which the median is used (default: %(default)s)",
     )
     (_add_compare if compares else _add_calibrate)(parser)
     arguments = parser.parse_args(words)
@@ -275,7 +281,10 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 def _add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--megabytes", type=float, default=4, help="size of the largest tensor in MB"
+        "--megabytes",
+        type=float,
+        default=4,
+        help="size of the largest tensor in MB (default: %(default)s)",
     )
     parser.add_argument(
         "--device", action="store_true", help="also measure how fast a rank computes"
@@ -284,8 +293,12 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, help="the model's config.json")
-    parser.add_argument("--batch", type=int, default=4, help="sequences per step")
-    parser.add_argument("--sequence", type=int, default=256, help="tokens per sequence")
+    parser.add_argument(
+        "--batch", type=int, default=4, help="sequences per step (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sequence", type=int, default=256, help="tokens per sequence (default: %(default)s)"
+    )
     parser.add_argument("--json", help="also write the numbers to this file")
 
 
