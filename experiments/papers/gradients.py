@@ -254,7 +254,7 @@ ENTRIES = [
         "1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and 64 workers",
         State.COMPUTED,
         "another model: its gradients are smaller and its epochs shorter, so the counts cannot be "
-        "compared, only how they rise. The product has no proactive check",
+        "compared, only how they rise. The product's check is off by default (ATP_OVERFLOW)",
         SETUP,
         "they appear, far fewer",
         table_1,
