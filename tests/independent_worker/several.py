@@ -66,8 +66,15 @@ class SeveralServers:
         return PartsOfSum(sums)
 
     def wait(self, seconds=10):
-        for worker in self.workers:
-            worker.wait(seconds)
+        """All at once, since each has leases to renew and repeats to send."""
+        first, *others = self.workers
+
+        def idle():
+            for worker in others:
+                worker.step()
+            return all(worker.idle() for worker in self.workers)
+
+        first.wait_until(idle, seconds, "the end of all operations")
 
     def leave(self):
         for worker in self.workers:

@@ -14,11 +14,11 @@ import pytest
 from lab.ports import free_ports
 from tests.e2e.conftest import REPOSITORY
 
+from .detaching import DetachingWorker
 from .numbers import FORMAT_BLOCKS_16, FORMAT_EXACT, fingerprint, layout_of
 from .several import SeveralServers
 from .shared_job import Lossy, SharedJob
-from .wire import Type
-from .worker import ProtocolError, Worker
+from .worker import ProtocolError, Type, Worker
 
 STREAMS = 2  # of each of our ranks, for a server
 
@@ -50,8 +50,8 @@ def tree(cluster):
     return [("127.0.0.1", cluster.switch_port), ("127.0.0.1", cluster.server_port)]
 
 
-def independent(job, world_size, route, **options):
-    return Worker(job.cluster.job, 1, job.rank, world_size, route, STREAMS, **options)
+def independent(job, world_size, route, worker=Worker, **options):
+    return worker(job.cluster.job, 1, job.rank, world_size, route, STREAMS, **options)
 
 
 def status(cluster, address):
@@ -206,7 +206,7 @@ def test_they_do_when_the_switch_dies_and_comes_back(cluster):
     start(cluster)
     plan = 3 * [plain("float32", "sum", 20_000), plain("int32", "max", 20_000)]
     job = SharedJob(cluster, plan, 2, 1, tree(cluster))
-    worker = independent(job, 2, tree(cluster))
+    worker = independent(job, 2, tree(cluster), worker=DetachingWorker)
     with job.telling():
         worker.join()
         job.submit(worker, range(2))
