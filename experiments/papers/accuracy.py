@@ -23,7 +23,7 @@ def figure_11(size):
     spread = max(found["gloo_float32"]) - min(found["gloo_float32"])
     return Outcome(
         "loss on the test set after equal steps: "
-        + ", ".join(f"{text} {mean[way]:.4f}" for way, text in ways.items())
+        + "; ".join(f"{text}: {mean[way]:.4f}" for way, text in ways.items())
         + f"; Gloo's own seeds differ by {spread:.4f}",
         rows,
         f"{len(found['int32'])} seeds, Gloo's {min(found['gloo_float32']):.4f} to "

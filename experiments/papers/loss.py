@@ -97,8 +97,8 @@ ENTRIES = [
         "our job only sums, so nothing hides a repair; the paper's computes, too. The pool waits "
         "1 ms for each lost slot, which is 200 of our round trips",
         HOSTS + "; one job of 8 workers, 256 packets in flight on both sides, loss in both "
-        "directions of one worker's link; the pool is a separate model, of "
-        "SwitchML (experiments/papers/static_pool.py)",
+        "directions of one worker's link; the static pool "
+        "(experiments/papers/static_pool.py)",
         "better than a time-out: yes; free below 0.1 %: no",
         figure_10,
     )

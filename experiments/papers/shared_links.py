@@ -53,7 +53,7 @@ ENTRIES = [
         "reaches its peak "
         "(about 20 Gbit/s, less than its fair share), and both together nearly reach the line rate",
         State.NOT_SHOWN,
-        "not built yet: a job of real processes that pauses as VGG16 does, beside TCP",
+        "there is no job of real processes yet that pauses as VGG16 does, beside TCP",
     ),
     Entry(
         "16b",

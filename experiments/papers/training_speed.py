@@ -162,10 +162,10 @@ def figure_8(size):
         at[m, "ATP, 62 values"] / at[m, "one server, bound"] for m in ("VGG16", "ResNet50")
     )
     return Outcome(
-        f"at most {pool:.2f} times a static pool of 32 values, {one:.2f} times the bound of one "
-        f"server and {ring:.2f} times the bound of a ring at full rate; with 350 values per packet "
-        f"{large:.2f} times that ring. Sums: "
-        + ", ".join(f"{name} {rate:.1f} Gbit/s" for name, rate in gbit.items()),
+        f"ATP is at most {pool:.2f} times a static pool of 32 values, {one:.2f} times the bound of "
+        f"one server and {ring:.2f} times the bound of a ring at full rate; with 350 values per "
+        f"packet {large:.2f} times that ring. Sums, in Gbit/s: "
+        + "; ".join(f"{name}: {rate:.1f}" for name, rate in gbit.items()),
         rows,
         "deterministic: no loss, no collision matters; one run",
         [
@@ -206,7 +206,7 @@ def figure_18(size):
     rows, figure = time_ratios(size, models, [1.01, 2.39])
     resnet, alex = rows
     return Outcome(
-        "relative to the bound of N servers at full rate: "
+        "speed relative to the bound of N servers at full rate: "
         + "; ".join(
             f"{r['model']} {r['ATP, 62 values']:.2f}, with 350 values {r['ATP, 350 values']:.2f}"
             for r in rows
@@ -288,9 +288,9 @@ ENTRIES = [
         "were far from. Those over TCP are left out, because the cost in their hosts is not "
         "published, and so are VGG11 and VGG19, whose compute times are not. Our packet of 62 "
         "values has 362 bytes, the paper's 306. The batch size is a guess: the paper gives none",
-        HOSTS + "; the static pool is a separate model, of SwitchML "
-        "(experiments/papers/static_pool.py); the sums of layers overlap with computing "
-        "(experiments/papers/training_speed.py), 32 images per worker",
+        HOSTS
+        + "; the static pool (experiments/papers/static_pool.py); the sums of layers "
+        "overlap with computing (experiments/papers/training_speed.py), 32 images per worker",
         "SwitchML, one server: yes; ring at full rate: only with larger packets",
         figure_8,
     ),
