@@ -8,9 +8,9 @@ from experiments.papers.registry import ENTRIES, INA, TP
 
 _INTRODUCTION = (
     "This page puts the results of two papers beside ours: *ATP: In-network Aggregation for "
-    "Multi-tenant Learning* (NSDI '21), here *in-network*, and *ATP: Adaptive Tensor Parallelism for Foundation "
-    "Models*, here *tensor*. `make papers` runs every figure that can be run here; with "
-    "`ARGS='--page docs/papers.md'` it also writes this page. `ARGS='--figure 14'` runs one. "
+    "Multi-tenant Learning* (NSDI '21), here *in-network*, and *ATP: Adaptive Tensor Parallelism "
+    "for Foundation Models*, here *tensor*. `make papers` runs every figure that can be run here; "
+    "with `ARGS='--page docs/papers.md'` it also writes this page. `ARGS='--figure 14'` runs one. "
     "`ARGS=--quick` runs the quick form, which takes less data and a few minutes. Each run checks "
     "the shape of its figure: orders, crossings, and factors within stated bands. A figure that "
     "needs a Tofino or GPUs is marked *not shown*; no number is made up for it. Our pictures "

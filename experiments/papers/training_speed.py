@@ -288,8 +288,7 @@ ENTRIES = [
         "were far from. Those over TCP are left out, because the cost in their hosts is not "
         "published, and so are VGG11 and VGG19, whose compute times are not. Our packet of 62 "
         "values has 362 bytes, the paper's 306. The batch size is a guess: the paper gives none",
-        HOSTS
-        + "; the static pool (experiments/papers/static_pool.py); the sums of layers "
+        HOSTS + "; the static pool (experiments/papers/static_pool.py); the sums of layers "
         "overlap with computing (experiments/papers/training_speed.py), 32 images per worker",
         "SwitchML, one server: yes; ring at full rate: only with larger packets",
         figure_8,
