@@ -127,7 +127,7 @@ void add_job_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--hosts", options.hosts,
                   "Comma-separated hosts of the job (default: all that have ranks)")
-      .type_name("NAME,NAME,…");
+      .type_name("NAME,NAME,...");
   command
       .add_option("--ranks-per-host", options.ranks_per_host,
                   "Ranks per host (default: as in the file)")
@@ -142,7 +142,7 @@ void add_added_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--aggregation-hosts", options.aggregation_hosts,
                   "How many hosts to add, one row each (default: 1, 2, 4, … up to one per rank)")
-      .type_name("N,N,…");
+      .type_name("N,N,...");
   command
       .add_option("--bandwidth", options.bandwidth,
                   "Link bandwidth per added host (default: the slowest rank's)")
@@ -150,7 +150,7 @@ void add_added_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--racks", options.racks,
                   "Racks for the added hosts, in turn (default: those with ranks)")
-      .type_name("NAME,NAME,…");
+      .type_name("NAME,NAME,...");
 }
 
 }  // namespace

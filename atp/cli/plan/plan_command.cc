@@ -27,7 +27,7 @@ constexpr const char* kPlanExamples =
       for data parallelism: find which link bounds in-network sums, and whether a ring is faster
   nvidia-smi topo -m | atp plan import - > mine.yaml
       describe the machine you are on
-Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 wrong flag or file.)";
+Exit codes: 0 success, 1 no mesh can run the model or writing failed, 2 wrong usage or a bad file.)";
 
 constexpr const char* kBestExamples = R"(Examples:
   atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8

@@ -26,7 +26,7 @@ void add_count(const Command& command, const char* name, std::uint32_t& value, c
 void add_model_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--model", inputs.model_file,
-                  "Hugging Face config.json of a gpt2 or llama model; or use the flags below")
+                  "Hugging Face config.json of a gpt2 or llama model; or use the options below")
       .type_name("FILE");
   add_count(command, "--hidden", inputs.hidden, "Hidden width of the model, instead of a file");
   add_count(command, "--layers", inputs.layers, "Number of layers, with --hidden");
@@ -133,7 +133,7 @@ Transformer read_transformer(const PlanInputs& inputs) {
     if (inputs.hidden != 0 || inputs.layers != 0 || inputs.heads != 0 || inputs.kv_heads != 0 ||
         inputs.ffn != 0 || inputs.gated) {
       throw CommandError(
-          "--model FILE cannot be combined with the model's flags; use one or the other",
+          "--model FILE cannot be combined with the model's options; use one or the other",
           kWrongUsage);
     }
     const Result<Model> file = read_model(inputs.model_file);

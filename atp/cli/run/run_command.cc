@@ -132,7 +132,7 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .add_option("--hosts", options.hosts,
                   "Comma-separated hosts of the job, in rank order (default: all "
                   "that have ranks)")
-      .type_name("NAME,NAME,…")
+      .type_name("NAME,NAME,...")
       .needs(cluster);
   command
       .add_option("--ranks-per-host", options.ranks_per_host,

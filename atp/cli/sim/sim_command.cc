@@ -130,7 +130,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
   command
       .add_option("--hosts", options.site.hosts,
                   "Comma-separated hosts of the job (default: all that have ranks)")
-      .type_name("NAME,NAME,…")
+      .type_name("NAME,NAME,...")
       .needs(cluster);
   command
       .add_option("--ranks-per-host", options.site.ranks_per_host,
