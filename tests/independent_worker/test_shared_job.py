@@ -174,6 +174,17 @@ def test_they_do_when_fragments_collide_and_indexes_move(cluster):
     assert summed > integers / 2
 
 
+def test_they_do_when_the_server_places_fragments_in_order(cluster):
+    cluster.start_server("--placement", "linear")
+    cluster.start_switch()
+    plan = [plain("float32", "sum", 100_000), plain("int32", "sum", 60_000)]
+    job = SharedJob(cluster, plan, 2, 1, tree(cluster))
+    job.run(independent(job, 2, tree(cluster)))
+    job.check()
+    integers, summed = summed_in_switches(cluster)
+    assert summed > integers / 2
+
+
 @pytest.mark.parametrize(
     ("number_format", "variable"),
     [(FORMAT_BLOCKS_16, {"ATP_WIRE": "int16"}), (FORMAT_EXACT, {"ATP_EXACT": "1"})],
