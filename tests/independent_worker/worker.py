@@ -3,8 +3,8 @@
 It proves that the page is enough to write a worker, and keeps it so: what this file needs to know
 must stand there. With numbers.py it is all that a rank needs to share a job through switches, with
 loss. Left out is what only makes a worker faster or tells more: round trips, probes, rule 11 of
-Loss, a window that adapts, *server lost*, versions. detaching.py adds the path around a dead
-switch. Comments name the sections of the page.
+Loss, rule 9 of Blocks, a window that adapts, *server lost*, versions. detaching.py adds the path
+around a dead switch. Comments name the sections of the page.
 """
 
 import os
@@ -155,7 +155,7 @@ class Worker:
         self.state, self.pause = state, 0.05
         self.announced_at, self.announce_at = 0.0, NEVER if state == ENDED else 0.0
 
-    def announce(self, now):  # JOIN, rule 2; LEAVE, rules 1 and 2
+    def announce(self, now):  # JOIN, rule 2, with one clock for both paths; LEAVE, rules 1 and 2
         self.announced_at, self.announce_at = now, now + self.pause
         self.pause = min(1.0, 2 * self.pause)
         for path in (TREE, STRAIGHT):
