@@ -255,7 +255,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--topology", required=True, help="cluster file")
+    parser.add_argument("--topology", metavar="FILE", required=True, help="cluster file")
     parser.add_argument(
         "--algorithm",
         choices=ALGORITHMS,
@@ -292,14 +292,14 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, help="the model's config.json")
+    parser.add_argument("--model", metavar="FILE", required=True, help="the model's config.json")
     parser.add_argument(
         "--batch", type=int, default=4, help="sequences per step (default: %(default)s)"
     )
     parser.add_argument(
         "--sequence", type=int, default=256, help="tokens per sequence (default: %(default)s)"
     )
-    parser.add_argument("--json", help="also write the numbers to this file")
+    parser.add_argument("--json", metavar="FILE", help="also write the numbers to this file")
 
 
 def main(words: list[str]) -> None:
