@@ -21,3 +21,6 @@ endif()
 
 add_test(NAME layers COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/check_layers.py
                              ${PROJECT_SOURCE_DIR})
+
+add_test(NAME names COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/check_names.py
+                            ${PROJECT_SOURCE_DIR})

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/host_clocks.h"
-#include "atp/cli/report/rank_record.h"
 #include "atp/cli/report/report_text.h"
 #include "atp/cli/report/story.h"
 
@@ -31,7 +31,7 @@ void check_printable(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  auto record = atp::read_rank_record(bytes, "file");
+  auto record = atp::read_flight_record(bytes, "file");
   if (!record) {
     if (!record.error().message.starts_with("file: ")) fail("no name", record.error().message);
     check_printable(record.error().message);

@@ -45,7 +45,7 @@ void Bench::all_reduce(const Values& values, Reduction reduction) {
   if (!result) throw CommandError(result.error().message);
 }
 
-void Bench::sum(ExactGather& numbers) {
+void Bench::sum(NumberGather& numbers) {
   const auto words = numbers.words();
   all_reduce({reinterpret_cast<std::byte*>(words.data()), words.size(), DataType::kInt32},
              Reduction::kSum);
@@ -63,7 +63,7 @@ void Bench::print_counters() const {
 std::uint64_t Bench::run_once(std::vector<std::byte>& data, std::uint64_t& wrong) {
   const BenchPattern pattern(communicator_.world_size(), ++seed_, type_);
   pattern.fill(communicator_.rank(), data);
-  ExactGather barrier(1, 1);
+  NumberGather barrier(1, 1);
   sum(barrier);
   const auto start = std::chrono::steady_clock::now();
   all_reduce({data.data(), data.size() / bytes_of(type_), type_},
@@ -81,7 +81,7 @@ Measurement Bench::measure(std::uint64_t bytes) {
   for (int i = 0; i < options_.warmup_iterations; ++i) run_once(data, mine.back());
   for (std::size_t i = 0; i < iterations; ++i) mine[i] = run_once(data, mine.back());
 
-  ExactGather all(communicator_.world_size(), mine.size());
+  NumberGather all(communicator_.world_size(), mine.size());
   all.put(communicator_.rank(), mine);
   sum(all);
 
@@ -144,7 +144,7 @@ void Bench::print_row(const Measurement& row) const {
 
 bool Bench::print_digest() {
   const DigestReading mine = digest_.read();
-  ExactGather all(communicator_.world_size(), 2);
+  NumberGather all(communicator_.world_size(), 2);
   std::uint64_t words[2] = {0, 0};
   for (std::size_t i = 0; i < 16; ++i) words[i / 8] = words[i / 8] << 8 | mine.digest.bytes[i];
   all.put(communicator_.rank(), words);

@@ -45,7 +45,7 @@ class Bench {
   Measurement measure(std::uint64_t bytes);
   std::uint64_t run_once(std::vector<std::byte>& data, std::uint64_t& wrong);
   void all_reduce(const Values& values, Reduction reduction);
-  void sum(ExactGather& numbers);
+  void sum(NumberGather& numbers);
   void print_header(const CommunicatorOptions& job) const;
   std::string way_text(const CommunicatorOptions& job) const;
   void print_row(const Measurement& row) const;

@@ -90,7 +90,7 @@ std::uint64_t BenchPattern::count_wrong(std::span<const std::byte> sum, bool ave
   return wrong;
 }
 
-void ExactGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) {
+void NumberGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) {
   ATP_CHECK(numbers.size() == count_);
   std::uint32_t* at = words_.data() + 2 * rank * count_;
   for (const std::uint64_t number : numbers) {
@@ -99,7 +99,7 @@ void ExactGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) 
   }
 }
 
-std::uint64_t ExactGather::get(std::size_t rank, std::size_t i) const {
+std::uint64_t NumberGather::get(std::size_t rank, std::size_t i) const {
   const std::uint32_t* at = words_.data() + 2 * (rank * count_ + i);
   return at[0] | std::uint64_t{at[1]} << 32;
 }

@@ -42,9 +42,9 @@ class BenchPattern {
 
 // An all-gather of 64-bit numbers: each rank writes its own into its part of a vector of zeros. An
 // all-reduce of int32, which is exact in every job, then gives every rank all of them.
-class ExactGather {
+class NumberGather {
  public:
-  ExactGather(std::size_t world_size, std::size_t count)
+  NumberGather(std::size_t world_size, std::size_t count)
       : count_(count), words_(2 * world_size * count) {}
 
   void put(std::size_t rank, std::span<const std::uint64_t> numbers);

@@ -102,12 +102,12 @@ TEST(BenchPattern, DiffersBetweenIterations) {
             contribution(BenchPattern(2, 2), 0, DataType::kFloat32, 100));
 }
 
-TEST(ExactGather, CarriesWholeNumbersThroughASum) {
+TEST(NumberGather, CarriesWholeNumbersThroughASum) {
   const std::uint64_t numbers[2] = {123456789012345, ~std::uint64_t{0}};
   for (const std::size_t world_size : {1U, 4U, 1024U}) {
-    ExactGather sum(world_size, 2);
+    NumberGather sum(world_size, 2);
     for (std::size_t rank = 0; rank < world_size; ++rank) {
-      ExactGather part(world_size, 2);
+      NumberGather part(world_size, 2);
       part.put(rank, numbers);
       for (std::size_t i = 0; i < part.words().size(); ++i) sum.words()[i] += part.words()[i];
     }

@@ -9,7 +9,7 @@
 namespace atp {
 namespace {
 
-using Operation = RankRecord::Operation;
+using Operation = FlightRecord::Operation;
 using Ranks = std::vector<std::size_t>;
 
 // Shorter waits are part of every job.
@@ -47,11 +47,11 @@ std::string signature(const Operation& operation) {
 
 }  // namespace
 
-std::vector<Members> members_of_groups(const std::vector<RankRecord>& records) {
-  std::map<std::string, Members> by_key;
-  for (const RankRecord& record : records) {
+std::vector<GroupMembers> members_of_groups(const std::vector<FlightRecord>& records) {
+  std::map<std::string, GroupMembers> by_key;
+  for (const FlightRecord& record : records) {
     for (std::size_t i = 0; i < record.groups.size(); ++i) {
-      Member member{.record = &record, .group = &record.groups[i]};
+      GroupMember member{.record = &record, .group = &record.groups[i]};
       for (const Operation& operation : record.operations) {
         if (operation.group != i) continue;
         if (operation.is_transfer) {
@@ -63,12 +63,12 @@ std::vector<Members> members_of_groups(const std::vector<RankRecord>& records) {
       by_key[record.groups[i].key()].push_back(std::move(member));
     }
   }
-  std::vector<Members> groups;
+  std::vector<GroupMembers> groups;
   groups.reserve(by_key.size());
   for (auto& [key, members] : by_key) groups.push_back(std::move(members));
   std::sort(groups.begin(), groups.end(), [](const auto& one, const auto& other) {
-    const RankRecord::Group& first = *one.front().group;
-    const RankRecord::Group& second = *other.front().group;
+    const FlightRecord::Group& first = *one.front().group;
+    const FlightRecord::Group& second = *other.front().group;
     if (first.ranks.size() != second.ranks.size()) {
       return first.ranks.size() > second.ranks.size();
     }
@@ -82,7 +82,7 @@ GroupStory::Ranks GroupStory::without_file() const { return without(group().rank
 // The oldest operation that the records of all ranks still include.
 std::optional<std::int64_t> GroupStory::common_begin() const {
   std::optional<std::int64_t> begin;
-  for (const Member& member : members_) {
+  for (const GroupMember& member : members_) {
     if (member.operations.empty()) continue;
     const std::int64_t first = member.operations.begin()->first;
     begin = begin ? std::max(*begin, first) : first;
@@ -92,7 +92,7 @@ std::optional<std::int64_t> GroupStory::common_begin() const {
 
 std::optional<std::int64_t> GroupStory::first_mismatch() const {
   std::map<std::int64_t, std::set<std::string>> seen;
-  for (const Member& member : members_) {
+  for (const GroupMember& member : members_) {
     for (const auto& [number, operation] : member.operations) {
       seen[number].insert(signature(*operation));
     }
@@ -105,7 +105,7 @@ std::optional<std::int64_t> GroupStory::first_mismatch() const {
 
 std::optional<std::int64_t> GroupStory::first_unfinished() const {
   std::optional<std::int64_t> first;
-  for (const Member& member : members_) {
+  for (const GroupMember& member : members_) {
     for (const auto& [number, operation] : member.operations) {
       if (operation->completed) continue;
       first = first ? std::min(*first, number) : number;
@@ -117,8 +117,8 @@ std::optional<std::int64_t> GroupStory::first_unfinished() const {
 
 std::optional<GroupStory::FirstFailure> GroupStory::first_failure() const {
   std::optional<FirstFailure> first;
-  for (const Member& member : members_) {
-    for (const RankRecord::Event& event : member.record->events) {
+  for (const GroupMember& member : members_) {
+    for (const FlightRecord::Event& event : member.record->events) {
       if (event.kind != "failure" || &member.record->groups[event.group] != member.group) continue;
       const WallTime time = on(member, event.time);
       if (first && first->time <= time) continue;
@@ -131,9 +131,9 @@ std::optional<GroupStory::FirstFailure> GroupStory::first_failure() const {
 // The ranks for which, by its last report, any rank still waits.
 GroupStory::Ranks GroupStory::waits_reported() const {
   std::set<std::size_t> named;
-  for (const Member& member : members_) {
+  for (const GroupMember& member : members_) {
     Ranks last;
-    for (const RankRecord::Event& event : member.record->events) {
+    for (const FlightRecord::Event& event : member.record->events) {
       if (&member.record->groups[event.group] != member.group) continue;
       if (event.kind == "waiting") last = event.ranks;
       if (event.kind == "waiting_over") last = without(last, event.ranks);
@@ -146,7 +146,7 @@ GroupStory::Ranks GroupStory::waits_reported() const {
 // The minority; if there is none, all ranks.
 GroupStory::Ranks GroupStory::who_differs(std::int64_t number) const {
   std::map<std::string, Ranks> by_signature;
-  for (const Member& member : members_) {
+  for (const GroupMember& member : members_) {
     const auto found = member.operations.find(number);
     if (found == member.operations.end()) continue;
     by_signature[signature(*found->second)].push_back(member.record->rank);
@@ -165,10 +165,10 @@ GroupStory::Ranks GroupStory::who_differs(std::int64_t number) const {
   return differing;
 }
 
-void GroupStory::describe(std::int64_t number, Finding& finding) const {
+void GroupStory::describe(std::int64_t number, StoryFinding& finding) const {
   std::map<std::string, std::size_t> votes;
-  for (const Member& member : members_) {
-    Finding::Part part{.rank = member.record->rank, .state = "not begun"};
+  for (const GroupMember& member : members_) {
+    StoryFinding::Part part{.rank = member.record->rank, .state = "not begun"};
     const auto found = member.operations.find(number);
     if (found != member.operations.end()) {
       const Operation& operation = *found->second;
@@ -189,22 +189,22 @@ void GroupStory::describe(std::int64_t number, Finding& finding) const {
 }
 
 // The ranks that had not begun long after others had, as far as their files show.
-GroupStory::Ranks GroupStory::late(const Finding& finding) const {
+GroupStory::Ranks GroupStory::late(const StoryFinding& finding) const {
   std::optional<WallTime> first;
-  for (const Finding::Part& part : finding.parts) {
+  for (const StoryFinding::Part& part : finding.parts) {
     if (part.begun) first = first ? std::min(*first, *part.begun) : part.begun;
   }
   Ranks late;
   if (!first) return late;
   for (std::size_t i = 0; i < finding.parts.size(); ++i) {
-    const Finding::Part& part = finding.parts[i];
+    const StoryFinding::Part& part = finding.parts[i];
     const WallTime here = part.begun.value_or(on(members_[i], members_[i].record->written));
     if (here - *first >= kNoticeable) late.push_back(part.rank);
   }
   return late;
 }
 
-void GroupStory::judge(const std::optional<FirstFailure>& failure, Finding& finding) const {
+void GroupStory::judge(const std::optional<FirstFailure>& failure, StoryFinding& finding) const {
   const Ranks lost = without_file();
   const Ranks late_ranks = late(finding);
   Ranks named = failure ? failure->ranks : waits_reported();
@@ -221,17 +221,17 @@ void GroupStory::judge(const std::optional<FirstFailure>& failure, Finding& find
       named.clear();
     }
   }
-  const auto blame = [&](Finding::Evidence evidence, const Ranks& ranks) {
+  const auto blame = [&](StoryFinding::Evidence evidence, const Ranks& ranks) {
     if (!finding.ranks.empty() || ranks.empty()) return;
     finding.evidence = evidence;
     finding.ranks = ranks;
   };
-  blame(Finding::Evidence::kReported, named);
+  blame(StoryFinding::Evidence::kReported, named);
   if (late_ranks.size() < finding.parts.size()) {
-    blame(Finding::Evidence::kNotEntered, late_ranks);
+    blame(StoryFinding::Evidence::kNotEntered, late_ranks);
   }
-  blame(Finding::Evidence::kNoFile, lost);
-  for (const Finding::Part& part : finding.parts) {
+  blame(StoryFinding::Evidence::kNoFile, lost);
+  for (const StoryFinding::Part& part : finding.parts) {
     if (contains(finding.ranks, part.rank) || !part.begun || part.state == "completed") continue;
     finding.waiting.push_back(part.rank);
     finding.since = finding.since ? std::min(*finding.since, *part.begun) : part.begun;
@@ -240,11 +240,11 @@ void GroupStory::judge(const std::optional<FirstFailure>& failure, Finding& find
   }
 }
 
-std::optional<Finding> GroupStory::finding() {
+std::optional<StoryFinding> GroupStory::finding() {
   const auto failure = first_failure();
   const auto mismatch = first_mismatch();
   const auto unfinished = first_unfinished();
-  Finding finding;
+  StoryFinding finding;
   finding.group = name();
   if (failure) {
     finding.told_by = failure->rank;
@@ -253,8 +253,8 @@ std::optional<Finding> GroupStory::finding() {
   }
   // A mismatch behind the first unfinished operation is its consequence.
   if (mismatch && (!unfinished || *mismatch <= *unfinished)) {
-    finding.kind = Finding::Kind::kMismatch;
-    finding.evidence = Finding::Evidence::kDiffers;
+    finding.kind = StoryFinding::Kind::kMismatch;
+    finding.evidence = StoryFinding::Evidence::kDiffers;
     finding.ranks = who_differs(*mismatch);
     describe(*mismatch, finding);
     return finding;
@@ -263,33 +263,34 @@ std::optional<Finding> GroupStory::finding() {
   judge(failure, finding);
   if (failure) return finding;
   if (auto waits = of_transfers(); waits && !unfinished) return waits;
-  finding.kind = Finding::Kind::kWaiting;
+  finding.kind = StoryFinding::Kind::kWaiting;
   if (finding.ranks.empty() || !finding.since) return std::nullopt;
   WallTime last = *finding.since;
-  for (const Member& member : members_) last = std::max(last, on(member, member.record->written));
+  for (const GroupMember& member : members_)
+    last = std::max(last, on(member, member.record->written));
   return last - *finding.since >= kNoticeable ? std::optional(finding) : std::nullopt;
 }
 
 // The oldest transfer that has waited a long time; its peer may be late, or have no reason to come.
-std::optional<Finding> GroupStory::of_transfers() const {
-  std::optional<Finding> oldest;
-  for (const Member& member : members_) {
+std::optional<StoryFinding> GroupStory::of_transfers() const {
+  std::optional<StoryFinding> oldest;
+  for (const GroupMember& member : members_) {
     for (const Operation* transfer : member.transfers) {
       if (transfer->ended()) continue;
       const WallTime begun = on(member, transfer->begun);
       if (on(member, member.record->written) - begun < kNoticeable) continue;
       if (oldest && *oldest->since <= begun) continue;
-      oldest = Finding{.kind = Finding::Kind::kWaiting,
-                       .group = name(),
-                       .operation = operation_text(*transfer),
-                       .waiting = {member.record->rank},
-                       .since = begun};
+      oldest = StoryFinding{.kind = StoryFinding::Kind::kWaiting,
+                            .group = name(),
+                            .operation = operation_text(*transfer),
+                            .waiting = {member.record->rank},
+                            .since = begun};
     }
   }
   return oldest;
 }
 
-std::optional<Lateness> GroupStory::lateness() const {
+std::optional<GroupLateness> GroupStory::lateness() const {
   const auto begin = common_begin();
   if (!begin || members_.size() < 2) return std::nullopt;
   std::map<std::size_t, std::vector<std::int64_t>> behind;
@@ -299,7 +300,7 @@ std::optional<Lateness> GroupStory::lateness() const {
     std::pair<WallTime, std::size_t> first{INT64_MAX, 0};
     std::pair<WallTime, std::size_t> last{INT64_MIN, 0};
     bool is_complete = true;
-    for (const Member& member : members_) {
+    for (const GroupMember& member : members_) {
       const auto found = member.operations.find(number);
       is_complete &= found != member.operations.end() && found->second->completed.has_value();
       if (!is_complete) break;
@@ -311,12 +312,12 @@ std::optional<Lateness> GroupStory::lateness() const {
     ++operations;
     behind[last.second].push_back(last.first - first.first);
   }
-  std::optional<Lateness> latest;
+  std::optional<GroupLateness> latest;
   for (auto& [rank, times] : behind) {
     if (latest && latest->last >= times.size()) continue;
     const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
     std::nth_element(times.begin(), middle, times.end());
-    latest = Lateness{name(), rank, times.size(), operations, *middle};
+    latest = GroupLateness{name(), rank, times.size(), operations, *middle};
   }
   if (!latest || latest->median < kWorthTelling) return std::nullopt;
   return latest;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/host_clocks.h"
-#include "atp/cli/report/rank_record.h"
 #include "atp/cli/report/story.h"
 
 // Compares what the ranks of one group did in each operation, and finds the first one that not all
@@ -18,26 +18,27 @@
 namespace atp {
 
 // A rank of a group, from its file.
-struct Member {
-  const RankRecord* record = nullptr;
-  const RankRecord::Group* group = nullptr;
-  std::map<std::int64_t, const RankRecord::Operation*> operations;  // collectives, by number
-  std::vector<const RankRecord::Operation*> transfers;
+struct GroupMember {
+  const FlightRecord* record = nullptr;
+  const FlightRecord::Group* group = nullptr;
+  std::map<std::int64_t, const FlightRecord::Operation*> operations;  // collectives, by number
+  std::vector<const FlightRecord::Operation*> transfers;
 };
 
-using Members = std::vector<Member>;  // by rank
+using GroupMembers = std::vector<GroupMember>;  // by rank
 
 // The members of each group, the largest and oldest group first.
-std::vector<Members> members_of_groups(const std::vector<RankRecord>& records);
+std::vector<GroupMembers> members_of_groups(const std::vector<FlightRecord>& records);
 
 // `recorded`: the ranks of the job that left a file; it and the clocks must outlive this.
 class GroupStory {
  public:
-  GroupStory(Members members, const HostClocks& clocks, const std::vector<std::size_t>& recorded)
+  GroupStory(GroupMembers members, const HostClocks& clocks,
+             const std::vector<std::size_t>& recorded)
       : members_(std::move(members)), clocks_(clocks), recorded_(recorded) {}
 
-  std::optional<Finding> finding();
-  std::optional<Lateness> lateness() const;
+  std::optional<StoryFinding> finding();
+  std::optional<GroupLateness> lateness() const;
 
  private:
   using Ranks = std::vector<std::size_t>;
@@ -48,12 +49,12 @@ class GroupStory {
     Ranks ranks;
   };
 
-  const RankRecord::Group& group() const { return *members_.front().group; }
+  const FlightRecord::Group& group() const { return *members_.front().group; }
   std::string name() const {
     const std::string& description = group().description;
     return description == "undefined" ? group().name : group().name + " (" + description + ")";
   }
-  WallTime on(const Member& member, WallTime time) const {
+  WallTime on(const GroupMember& member, WallTime time) const {
     return clocks_.corrected(member.record->host, time);
   }
   Ranks without_file() const;
@@ -64,12 +65,12 @@ class GroupStory {
   Ranks waits_reported() const;
   Ranks who_differs(std::int64_t number) const;
   std::optional<std::int64_t> common_begin() const;
-  void describe(std::int64_t number, Finding& finding) const;
-  void judge(const std::optional<FirstFailure>& failure, Finding& finding) const;
-  Ranks late(const Finding& finding) const;
-  std::optional<Finding> of_transfers() const;
+  void describe(std::int64_t number, StoryFinding& finding) const;
+  void judge(const std::optional<FirstFailure>& failure, StoryFinding& finding) const;
+  Ranks late(const StoryFinding& finding) const;
+  std::optional<StoryFinding> of_transfers() const;
 
-  const Members members_;
+  const GroupMembers members_;
   const HostClocks& clocks_;
   const std::vector<std::size_t>& recorded_;
 };

@@ -12,10 +12,10 @@ constexpr std::size_t kMostSamples = 200;
 using OperationKey = std::pair<std::string, std::int64_t>;
 
 // The first end of each operation on a host.
-std::map<OperationKey, WallTime> ends_on(const std::vector<RankRecord>& records,
+std::map<OperationKey, WallTime> ends_on(const std::vector<FlightRecord>& records,
                                          const std::string& host) {
   std::map<OperationKey, WallTime> ends;
-  for (const RankRecord& record : records) {
+  for (const FlightRecord& record : records) {
     if (record.host != host) continue;
     std::vector<std::string> keys;
     keys.reserve(record.groups.size());
@@ -32,7 +32,7 @@ std::map<OperationKey, WallTime> ends_on(const std::vector<RankRecord>& records,
 
 }  // namespace
 
-bool waits_for_all(const RankRecord::Operation& operation) {
+bool waits_for_all(const FlightRecord::Operation& operation) {
   if (operation.is_transfer) return false;
   for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"}) {
     if (operation.name.starts_with(name)) return true;
@@ -40,12 +40,12 @@ bool waits_for_all(const RankRecord::Operation& operation) {
   return false;
 }
 
-HostClocks::HostClocks(const std::vector<RankRecord>& records) {
+HostClocks::HostClocks(const std::vector<FlightRecord>& records) {
   if (records.empty()) return;
   reference_ = records.front().host;
   std::vector<std::string> hosts;
   hosts.reserve(records.size());
-  for (const RankRecord& record : records) hosts.push_back(record.host);
+  for (const FlightRecord& record : records) hosts.push_back(record.host);
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
   if (hosts.size() == 1) return;

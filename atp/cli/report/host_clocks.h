@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/cli/report/rank_record.h"
+#include "atp/cli/report/flight_record.h"
 
 namespace atp {
 
@@ -24,7 +24,7 @@ class HostClocks {
     std::size_t operations = 0;  // how many it is from
   };
 
-  explicit HostClocks(const std::vector<RankRecord>& records);
+  explicit HostClocks(const std::vector<FlightRecord>& records);
 
   // On the reference's clock.
   WallTime corrected(const std::string& host, WallTime time) const;
@@ -39,6 +39,6 @@ class HostClocks {
 };
 
 // Whether no rank can end this operation before all have begun it.
-bool waits_for_all(const RankRecord::Operation& operation);
+bool waits_for_all(const FlightRecord::Operation& operation);
 
 }  // namespace atp

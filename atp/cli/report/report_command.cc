@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/cli/report/rank_record.h"
+#include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/report_text.h"
 #include "atp/cli/report/story.h"
 

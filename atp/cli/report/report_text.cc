@@ -43,22 +43,22 @@ std::string length_text(std::int64_t nanoseconds) {
                                 : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
-std::string_view kind_name(Finding::Kind kind) {
+std::string_view kind_name(StoryFinding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kFailed: return "failed";
-    case Finding::Kind::kMismatch: return "mismatch";
-    case Finding::Kind::kWaiting: break;
+    case StoryFinding::Kind::kFailed: return "failed";
+    case StoryFinding::Kind::kMismatch: return "mismatch";
+    case StoryFinding::Kind::kWaiting: break;
   }
   return "waiting";
 }
 
-std::string_view evidence_name(Finding::Evidence evidence) {
+std::string_view evidence_name(StoryFinding::Evidence evidence) {
   switch (evidence) {
-    case Finding::Evidence::kDiffers: return "differs";
-    case Finding::Evidence::kReported: return "reported";
-    case Finding::Evidence::kNotEntered: return "not_begun";
-    case Finding::Evidence::kNoFile: return "no_file";
-    case Finding::Evidence::kNone: break;
+    case StoryFinding::Evidence::kDiffers: return "differs";
+    case StoryFinding::Evidence::kReported: return "reported";
+    case StoryFinding::Evidence::kNotEntered: return "not_begun";
+    case StoryFinding::Evidence::kNoFile: return "no_file";
+    case StoryFinding::Evidence::kNone: break;
   }
   return "none";
 }
@@ -73,9 +73,9 @@ std::string upper_first(std::string text) {
   return text;
 }
 
-std::string headline(const Finding& finding) {
+std::string headline(const StoryFinding& finding) {
   const std::string who = ranks_list(finding.ranks);
-  if (finding.kind == Finding::Kind::kMismatch) {
+  if (finding.kind == StoryFinding::Kind::kMismatch) {
     return upper_first(who) + std::string(verb(finding.ranks, " differs", " differ")) +
            " from the others in operation " + finding.operation;
   }
@@ -96,37 +96,37 @@ std::string headline(const Finding& finding) {
   return upper_first(text);
 }
 
-std::string evidence_text(const Finding& finding, const Story& story) {
+std::string evidence_text(const StoryFinding& finding, const Story& story) {
   const std::string who = ranks_list(finding.ranks);
   std::string text;
   switch (finding.evidence) {
-    case Finding::Evidence::kDiffers: return "";
-    case Finding::Evidence::kReported:
+    case StoryFinding::Evidence::kDiffers: return "";
+    case StoryFinding::Evidence::kReported:
       text = finding.failure.empty() ? "the ranks that waited named " + who
                                      : "the first failure names " + who;
       break;
-    case Finding::Evidence::kNotEntered:
+    case StoryFinding::Evidence::kNotEntered:
       text = who + " began it last, or had not begun it when the file was written";
       break;
-    case Finding::Evidence::kNoFile:
+    case StoryFinding::Evidence::kNoFile:
       text = "nothing else names a rank, but " + who + " left no file";
       break;
-    case Finding::Evidence::kNone: return "";
+    case StoryFinding::Evidence::kNone: return "";
   }
   std::vector<std::size_t> gone;
   for (const std::size_t rank : finding.ranks) {
     const auto& lost = story.without_record;
     if (std::find(lost.begin(), lost.end(), rank) != lost.end()) gone.push_back(rank);
   }
-  if (!gone.empty() && finding.evidence != Finding::Evidence::kNoFile) {
+  if (!gone.empty() && finding.evidence != StoryFinding::Evidence::kNoFile) {
     text += fmt::format("; {} left no file", ranks_list(gone));
   }
   return text;
 }
 
-std::string parts_table(const Finding& finding) {
+std::string parts_table(const StoryFinding& finding) {
   TextTable table({"rank", "operation", "begun", "state", "ended"});
-  for (const Finding::Part& part : finding.parts) {
+  for (const StoryFinding::Part& part : finding.parts) {
     table.add({std::to_string(part.rank), part.operation.empty() ? "-" : part.operation,
                part.begun ? time_text(*part.begun) : "-", part.state,
                part.ended ? time_text(*part.ended) : "-"});
@@ -134,7 +134,7 @@ std::string parts_table(const Finding& finding) {
   return table.text("    ");
 }
 
-std::string finding_text(const Finding& finding, const Story& story) {
+std::string finding_text(const StoryFinding& finding, const Story& story) {
   std::string text = "\n" + headline(finding) + "\n";
   text += "  group: " + finding.group + "\n";
   if (const std::string evidence = evidence_text(finding, story); !evidence.empty()) {
@@ -178,9 +178,9 @@ OrderedJson time_json(const std::optional<WallTime>& time) {
   return time ? OrderedJson(*time) : OrderedJson();
 }
 
-OrderedJson finding_json(const Finding& finding) {
+OrderedJson finding_json(const StoryFinding& finding) {
   OrderedJson parts = OrderedJson::array();
-  for (const Finding::Part& part : finding.parts) {
+  for (const StoryFinding::Part& part : finding.parts) {
     parts.push_back({{"rank", part.rank},
                      {"operation", part.operation},
                      {"begun_ns", time_json(part.begun)},
@@ -217,9 +217,9 @@ std::string report_text(const Story& story, const HostClocks& clocks, const Reco
   if (story.findings.empty()) {
     text += "\nNo failure, no mismatch, and no rank that others wait for.\n";
   }
-  for (const Finding& finding : story.findings) text += finding_text(finding, story);
+  for (const StoryFinding& finding : story.findings) text += finding_text(finding, story);
   if (!story.lateness.empty()) text += "\nBefore that\n";
-  for (const Lateness& each : story.lateness) {
+  for (const GroupLateness& each : story.lateness) {
     text += fmt::format("  group {}: rank {} began last in {} of {} operations, by {} (median)\n",
                         each.group, each.rank, with_commas(each.last), with_commas(each.operations),
                         length_text(each.median));
@@ -231,9 +231,9 @@ std::string report_text(const Story& story, const HostClocks& clocks, const Reco
 
 std::string report_json(const Story& story, const HostClocks& clocks, const RecordFolder& folder) {
   OrderedJson findings = OrderedJson::array();
-  for (const Finding& finding : story.findings) findings.push_back(finding_json(finding));
+  for (const StoryFinding& finding : story.findings) findings.push_back(finding_json(finding));
   OrderedJson lateness = OrderedJson::array();
-  for (const Lateness& each : story.lateness) {
+  for (const GroupLateness& each : story.lateness) {
     lateness.push_back({{"group", each.group},
                         {"rank", each.rank},
                         {"last", each.last},

@@ -14,15 +14,15 @@
 namespace atp {
 namespace {
 
-using Operation = RankRecord::Operation;
+using Operation = FlightRecord::Operation;
 using Ranks = std::vector<std::size_t>;
 
-WallTime end_of(const std::vector<RankRecord>& records, const HostClocks& clocks) {
+WallTime end_of(const std::vector<FlightRecord>& records, const HostClocks& clocks) {
   std::optional<WallTime> failure;
   WallTime written = INT64_MIN;
-  for (const RankRecord& record : records) {
+  for (const FlightRecord& record : records) {
     written = std::max(written, clocks.corrected(record.host, record.written));
-    for (const RankRecord::Event& event : record.events) {
+    for (const FlightRecord::Event& event : record.events) {
       if (event.kind != "failure") continue;
       const WallTime time = clocks.corrected(record.host, event.time);
       failure = failure ? std::min(*failure, time) : time;
@@ -90,12 +90,12 @@ Ranks ranks_named_in(const std::string& text) {
   return {named.begin(), named.end()};
 }
 
-Status check_one_job(const std::vector<RankRecord>& records) {
+Status check_one_job(const std::vector<FlightRecord>& records) {
   // Ranks of one job share a group.
   std::vector<std::set<std::string>> keys;
   std::vector<Ranks> jobs;
   std::vector<std::string> names;
-  for (const RankRecord& record : records) {
+  for (const FlightRecord& record : records) {
     std::set<std::string> own;
     for (const auto& group : record.groups) own.insert(group.key());
     Ranks ranks{record.rank};
@@ -128,7 +128,7 @@ Status check_one_job(const std::vector<RankRecord>& records) {
     return Error{text + ": move those of other jobs to another folder, or name the files of one"};
   }
   std::map<std::size_t, std::string> files;
-  for (const RankRecord& record : records) {
+  for (const FlightRecord& record : records) {
     const auto [at, is_new] = files.emplace(record.rank, record.file);
     if (!is_new) {
       return Error{"two files belong to rank " + std::to_string(record.rank) + ": " + at->second +
@@ -138,12 +138,12 @@ Status check_one_job(const std::vector<RankRecord>& records) {
   return ok_status();
 }
 
-Story tell_story(const std::vector<RankRecord>& records, const HostClocks& clocks,
+Story tell_story(const std::vector<FlightRecord>& records, const HostClocks& clocks,
                  const StoryOptions& options) {
   Story story;
   std::set<std::size_t> all;
   std::set<std::size_t> recorded;
-  for (const RankRecord& record : records) {
+  for (const FlightRecord& record : records) {
     recorded.insert(record.rank);
     story.ranks.push_back(record.rank);
     if (std::find(story.hosts.begin(), story.hosts.end(), record.host) == story.hosts.end()) {
@@ -160,16 +160,16 @@ Story tell_story(const std::vector<RankRecord>& records, const HostClocks& clock
     if (auto finding = group.finding()) story.findings.push_back(std::move(*finding));
     if (auto late = group.lateness()) story.lateness.push_back(std::move(*late));
   }
-  const auto when = [](const Finding& finding) {
+  const auto when = [](const StoryFinding& finding) {
     return finding.failure.empty() ? INT64_MAX : finding.until.value_or(INT64_MAX);
   };
   std::sort(story.findings.begin(), story.findings.end(),
-            [&](const Finding& one, const Finding& other) {
+            [&](const StoryFinding& one, const StoryFinding& other) {
               return std::pair(when(one), one.group) < std::pair(when(other), other.group);
             });
   story.end = end_of(records, clocks);
   Timeline timeline(clocks, options, story.end);
-  for (const RankRecord& record : records) timeline.add(record, story);
+  for (const FlightRecord& record : records) timeline.add(record, story);
   story.timeline = std::move(timeline).rows();
   return story;
 }

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/host_clocks.h"
-#include "atp/cli/report/rank_record.h"
 
 // One story from the records of all ranks: who waited for whom, in which operation, since when.
 
 namespace atp {
 
-struct Finding {
+struct StoryFinding {
   enum class Kind : std::uint8_t { kFailed, kMismatch, kWaiting };
   enum class Evidence : std::uint8_t {
     kDiffers,     // these ranks submitted another operation
@@ -53,7 +53,7 @@ struct TimelineRow {
 };
 
 // Of one group: who came last to its completed operations.
-struct Lateness {
+struct GroupLateness {
   std::string group;
   std::size_t rank = 0;
   std::size_t last = 0;        // operations to which it came last
@@ -71,21 +71,21 @@ struct Story {
   std::vector<std::size_t> ranks;  // with a record
   std::vector<std::size_t> without_record;
   std::vector<std::string> hosts;
-  std::vector<Finding> findings;  // the first failure first
-  std::vector<Lateness> lateness;
+  std::vector<StoryFinding> findings;  // the first failure first
+  std::vector<GroupLateness> lateness;
   std::vector<TimelineRow> timeline;
   WallTime end = 0;  // of the timeline: the first failure, or the last file
 };
 
 // An error if the records are of different jobs, or starts of one.
-Status check_one_job(const std::vector<RankRecord>& records);
-Story tell_story(const std::vector<RankRecord>& records, const HostClocks& clocks,
+Status check_one_job(const std::vector<FlightRecord>& records);
+Story tell_story(const std::vector<FlightRecord>& records, const HostClocks& clocks,
                  const StoryOptions& options);
 
 // The ranks that a failure's text names: "rank 3", "ranks 1, 2 and 5", "ranks 4 to 7".
 std::vector<std::size_t> ranks_named_in(const std::string& text);
 
 std::string ranks_list(const std::vector<std::size_t>& ranks);  // "rank 3", "ranks 0 and 2"
-std::string operation_text(const RankRecord::Operation& operation);
+std::string operation_text(const FlightRecord::Operation& operation);
 
 }  // namespace atp

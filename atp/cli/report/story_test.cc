@@ -15,8 +15,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Evidence = Finding::Evidence;
-using Kind = Finding::Kind;
+using Evidence = StoryFinding::Evidence;
+using Kind = StoryFinding::Kind;
 using Ranks = std::vector<std::size_t>;
 
 constexpr WallTime kSecond = 1'000'000'000;
@@ -26,7 +26,7 @@ class Job {
  public:
   explicit Job(std::size_t ranks = 3) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      RankRecord record{.rank = rank, .host = "a", .reason = "test"};
+      FlightRecord record{.rank = rank, .host = "a", .reason = "test"};
       record.groups = {{.name = "0", .description = "default_pg", .job = "7/1"}};
       for (std::size_t member = 0; member < ranks; ++member) {
         record.groups[0].ranks.push_back(member);
@@ -36,7 +36,7 @@ class Job {
   }
 
   Job& completes(std::int64_t number, std::int64_t late_ms = 0, std::size_t late_rank = 0) {
-    for (RankRecord& record : records) {
+    for (FlightRecord& record : records) {
       begin(record, number, record.rank == late_rank ? late_ms : 0);
       record.operations.back().completed = at(number, late_ms + 1);
     }
@@ -63,7 +63,7 @@ class Job {
     return *this;
   }
   Job& writes(WallTime seconds) {
-    for (RankRecord& record : records) record.written = seconds * kSecond;
+    for (FlightRecord& record : records) record.written = seconds * kSecond;
     return *this;
   }
   Job& loses(std::size_t rank) {
@@ -72,7 +72,7 @@ class Job {
   }
   // Moves the clock of a rank's host.
   Job& moves(std::size_t rank, std::int64_t ahead) {
-    RankRecord& record = records[rank];
+    FlightRecord& record = records[rank];
     record.host = "b";
     record.written += ahead;
     for (auto& event : record.events) event.time += ahead;
@@ -86,13 +86,13 @@ class Job {
 
   Story story() const { return tell_story(records, HostClocks(records), {}); }
 
-  std::vector<RankRecord> records;
+  std::vector<FlightRecord> records;
 
  private:
   static WallTime at(std::int64_t number, std::int64_t ms) {
     return number * kSecond / 10 + ms * 1'000'000;
   }
-  static void begin(RankRecord& record, std::int64_t number, std::int64_t late_ms) {
+  static void begin(FlightRecord& record, std::int64_t number, std::int64_t late_ms) {
     record.operations.push_back({.number = number,
                                  .name = "all_reduce",
                                  .type = "float32",

@@ -7,8 +7,8 @@
 namespace atp {
 namespace {
 
-std::string event_text(const RankRecord& record, const RankRecord::Event& event) {
-  const RankRecord::Group& group = record.groups[event.group];
+std::string event_text(const FlightRecord& record, const FlightRecord::Event& event) {
+  const FlightRecord::Group& group = record.groups[event.group];
   if (event.kind == "opened") return "joined group " + group.name;
   if (event.kind == "closed") return "closed group " + group.name;
   if (event.kind == "left") return "left group " + group.name + ": " + event.text;
@@ -18,21 +18,21 @@ std::string event_text(const RankRecord& record, const RankRecord::Event& event)
 
 std::set<std::string> shown_operations(const Story& story) {
   std::set<std::string> shown;
-  for (const Finding& finding : story.findings) {
+  for (const StoryFinding& finding : story.findings) {
     shown.insert(finding.operation);
-    for (const Finding::Part& part : finding.parts) shown.insert(part.operation);
+    for (const StoryFinding::Part& part : finding.parts) shown.insert(part.operation);
   }
   return shown;
 }
 
 }  // namespace
 
-void Timeline::add(const RankRecord& record, const Story& story) {
-  for (const RankRecord::Event& event : record.events) {
+void Timeline::add(const FlightRecord& record, const Story& story) {
+  for (const FlightRecord::Event& event : record.events) {
     row(record, event.time, event_text(record, event));
   }
   const std::set<std::string> shown = shown_operations(story);
-  for (const RankRecord::Operation& operation : record.operations) {
+  for (const FlightRecord::Operation& operation : record.operations) {
     const std::string text = operation_text(operation);
     if (!options_.all_operations && !shown.contains(text)) continue;
     row(record, operation.begun, "began " + text);
@@ -49,7 +49,7 @@ std::vector<TimelineRow> Timeline::rows() && {
   return std::move(rows_);
 }
 
-void Timeline::row(const RankRecord& record, WallTime time, std::string text) {
+void Timeline::row(const FlightRecord& record, WallTime time, std::string text) {
   const WallTime corrected = clocks_.corrected(record.host, time);
   if (corrected < begin_) return;
   rows_.push_back({corrected, record.rank, record.host, std::move(text)});

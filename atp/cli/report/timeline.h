@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/host_clocks.h"
-#include "atp/cli/report/rank_record.h"
 #include "atp/cli/report/story.h"
 
 namespace atp {
@@ -17,11 +17,11 @@ class Timeline {
   Timeline(const HostClocks& clocks, const StoryOptions& options, WallTime end)
       : clocks_(clocks), options_(options), begin_(end - options.last_ns) {}
 
-  void add(const RankRecord& record, const Story& story);
+  void add(const FlightRecord& record, const Story& story);
   std::vector<TimelineRow> rows() &&;
 
  private:
-  void row(const RankRecord& record, WallTime time, std::string text);
+  void row(const FlightRecord& record, WallTime time, std::string text);
 
   const HostClocks& clocks_;
   const StoryOptions& options_;

@@ -52,7 +52,7 @@ class Builder {
     }
   }
 
-  bool is_up(std::size_t i) const { return records_[i].presence() == Presence::kUp; }
+  bool is_up(std::size_t i) const { return records_[i].presence() == NodePresence::kUp; }
 
   // A node that another names as its parent is shown even if it is not asked.
   std::optional<std::size_t> index_of(const std::string& address) {

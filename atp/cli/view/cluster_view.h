@@ -18,7 +18,7 @@ struct NodeView {
   std::string address;
   std::string host;      // "" if no file names it
   bool is_asked = true;  // otherwise only known as a node to which an asked one sends
-  Presence presence = Presence::kUnknown;
+  NodePresence presence = NodePresence::kUnknown;
   double since_s = 0;
   std::string problem;
   std::string version;

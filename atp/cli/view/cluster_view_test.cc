@@ -56,7 +56,7 @@ TEST_F(ClusterViewTest, ARankSendsToTheLowestSwitchThatHasIt) {
 TEST_F(ClusterViewTest, ADetachedRankSendsStraightToTheServer) {
   take_running_job();
   take(0, answer(false, {{.joined = {0, 1, 2, 3}, .detached = {2, 3}}}));
-  take(3, no_answer(Presence::kDead));
+  take(3, no_answer(NodePresence::kDead));
   look();
   EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "server", "server"));
   EXPECT_EQ(view_.jobs[0].in(RankState::kDetached), (RankList{2, 3}));
@@ -65,7 +65,7 @@ TEST_F(ClusterViewTest, ADetachedRankSendsStraightToTheServer) {
 TEST_F(ClusterViewTest, APathThroughADeadSwitchIsKeptUntilTheServerReportsAnother) {
   take_running_job();
   look();
-  take(3, no_answer(Presence::kDead));
+  take(3, no_answer(NodePresence::kDead));
   look();
   EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "b", "b"));
 }
@@ -128,7 +128,7 @@ TEST_F(ClusterViewTest, ALyingNodeAddsALimitedNumberOfNodes) {
 
 TEST_F(ClusterViewTest, JobsOfADeadServerAreMarkedAsNoLongerKnown) {
   take_running_job();
-  take(0, no_answer(Presence::kDead));
+  take(0, no_answer(NodePresence::kDead));
   look();
   ASSERT_EQ(view_.jobs.size(), 1u);
   EXPECT_FALSE(view_.jobs[0].is_known);

@@ -109,7 +109,7 @@ void NodeRecord::take(NodeAnswer answer, double time_s) {
   presence_ = answer.presence;
   problem_ = std::move(answer.problem);
   stopped_s_ = 0;
-  if (presence_ != Presence::kUp) {
+  if (presence_ != NodePresence::kUp) {
     rates_.reset();
     job_rates_.clear();
     return;

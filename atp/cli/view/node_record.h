@@ -41,7 +41,7 @@ class NodeRecord {
   // Answers come in the order of their times, in seconds since 1970.
   void take(NodeAnswer answer, double time_s);
 
-  Presence presence() const { return presence_; }
+  NodePresence presence() const { return presence_; }
   double since_s() const { return since_s_; }  // of the presence
   const std::string& problem() const { return problem_; }
   // The last answer; nothing if the node has never answered.
@@ -56,7 +56,7 @@ class NodeRecord {
  private:
   void compare(const NodeStatus& before, const NodeStatus& now, double seconds);
 
-  Presence presence_ = Presence::kUnknown;
+  NodePresence presence_ = NodePresence::kUnknown;
   double since_s_ = 0;
   double answered_s_ = 0;
   std::string problem_;

@@ -81,13 +81,13 @@ TEST(NodeRecord, ANewerCounterThatIsHigherDoesNotHideARestart) {
 
 TEST(NodeRecord, HasNoRatesWithoutTwoAnswersInARow) {
   NodeRecord record;
-  EXPECT_EQ(record.presence(), Presence::kUnknown);
+  EXPECT_EQ(record.presence(), NodePresence::kUnknown);
   record.take(answer(true), 1000);
   EXPECT_FALSE(record.rates()) << "a rate takes two answers";
   record.take(answer(true), 1001);
   EXPECT_TRUE(record.rates());
-  record.take(no_answer(Presence::kDead), 1002);
-  record.take(no_answer(Presence::kDead), 1003);
+  record.take(no_answer(NodePresence::kDead), 1002);
+  record.take(no_answer(NodePresence::kDead), 1003);
   EXPECT_FALSE(record.rates());
   EXPECT_EQ(record.since_s(), 1002) << "since it was first found dead";
   EXPECT_TRUE(record.status()) << "its last answer is kept";
@@ -96,7 +96,7 @@ TEST(NodeRecord, HasNoRatesWithoutTwoAnswersInARow) {
 TEST(NodeRecord, ComparesWithTheLastAnswerBeforeASilence) {
   NodeRecord record;
   record.take(answer(true, {}, {{"udp_ip_bytes_in", 1000}}), 1000);
-  record.take(no_answer(Presence::kSilent), 1001);
+  record.take(no_answer(NodePresence::kSilent), 1001);
   record.take(answer(true, {}, {{"udp_ip_bytes_in", 5000}}), 1010);
   EXPECT_DOUBLE_EQ(record.rates()->in_bits, 3200);
   EXPECT_EQ(record.since_s(), 1010);

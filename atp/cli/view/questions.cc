@@ -32,7 +32,8 @@ void Questions::ask() {
     if (talk.socket.is_open()) continue;
     Result<TcpSocket> socket = TcpSocket::begin_connect(nodes_[node]);
     if (!socket) {
-      take_(node, {.presence = Presence::kDead, .problem = socket.error().message, .status = {}});
+      take_(node,
+            {.presence = NodePresence::kDead, .problem = socket.error().message, .status = {}});
       continue;
     }
     talk = {.socket = std::move(socket).value(),
@@ -98,7 +99,7 @@ void Questions::go_on(std::size_t node) {
 void Questions::connect(std::size_t node) {
   const int error = talks_[node].socket.connect_error();
   if (error != 0) {
-    fail(node, Presence::kDead, std::strerror(error));
+    fail(node, NodePresence::kDead, std::strerror(error));
     return;
   }
   talks_[node].connected = true;
@@ -123,7 +124,7 @@ void Questions::receive(std::size_t node) {
   if (got > 0 && talk.reply.size() + static_cast<std::size_t>(got) <= kMaxDocumentBytes) {
     talk.reply.append(bytes, static_cast<std::size_t>(got));
   } else if (got > 0) {
-    fail(node, Presence::kStrange, "its answer is too long: it is not an atp switch or server");
+    fail(node, NodePresence::kStrange, "its answer is too long: it is not an atp switch or server");
   } else if (got == 0 || !would_block()) {
     finish(node);
   }
@@ -131,21 +132,21 @@ void Questions::receive(std::size_t node) {
 
 void Questions::finish(std::size_t node) {
   if (talks_[node].reply.empty()) {
-    fail(node, Presence::kRefuses,
+    fail(node, NodePresence::kRefuses,
          "closed the connection without an answer: it does not allow this host (start it with "
          "--status-from), or is not an atp switch or server");
     return;
   }
   Result<NodeStatus> status = read_node_status(to_string(nodes_[node]), talks_[node].reply);
   if (!status) {
-    fail(node, Presence::kStrange, status.error().message);
+    fail(node, NodePresence::kStrange, status.error().message);
     return;
   }
   talks_[node] = {};
-  take_(node, {.presence = Presence::kUp, .problem = "", .status = std::move(status).value()});
+  take_(node, {.presence = NodePresence::kUp, .problem = "", .status = std::move(status).value()});
 }
 
-void Questions::fail(std::size_t node, Presence presence, std::string problem) {
+void Questions::fail(std::size_t node, NodePresence presence, std::string problem) {
   talks_[node] = {};
   take_(node, {.presence = presence, .problem = std::move(problem), .status = {}});
 }
@@ -155,7 +156,7 @@ void Questions::give_up_late(SteadyTime now) {
   for (std::size_t node = 0; node < talks_.size(); ++node) {
     const Talk& talk = talks_[node];
     if (!talk.socket.is_open() || now < talk.end) continue;
-    fail(node, Presence::kSilent,
+    fail(node, NodePresence::kSilent,
          talk.connected
              ? fmt::format("accepted the connection but sent nothing for {} s: it is stopped",
                            seconds)

@@ -16,7 +16,7 @@
 namespace atp {
 
 // Whether a node is there.
-enum class Presence : std::uint8_t {
+enum class NodePresence : std::uint8_t {
   kUnknown,  // not fully asked yet
   kUp,
   kDead,     // its host refuses the connection, or cannot be reached
@@ -26,7 +26,7 @@ enum class Presence : std::uint8_t {
 };
 
 struct NodeAnswer {
-  Presence presence = Presence::kUnknown;
+  NodePresence presence = NodePresence::kUnknown;
   std::string problem;  // unless it is up
   NodeStatus status;    // if it is up
 };
@@ -59,7 +59,7 @@ class Questions {
   void send(std::size_t node);
   void receive(std::size_t node);
   void finish(std::size_t node);
-  void fail(std::size_t node, Presence presence, std::string problem);
+  void fail(std::size_t node, NodePresence presence, std::string problem);
   void give_up_late(SteadyTime now);
 
   std::vector<Endpoint> nodes_;

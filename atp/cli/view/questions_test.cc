@@ -63,18 +63,18 @@ TEST(Questions, ReportThePresenceOfEachNode) {
   struct Case {
     const char* name;
     std::optional<std::string> reply;
-    Presence presence;
+    NodePresence presence;
     const char* problem;
   };
   const Case cases[] = {
-      {"a node", std::string(kStatusLine) + kDocument, Presence::kUp, ""},
-      {"one that hides its status", "", Presence::kRefuses, "--status-from"},
-      {"one that is stopped", std::nullopt, Presence::kSilent, "sent nothing for 0.2 s"},
-      {"another program", "HTTP/1.1 400\r\n\r\n", Presence::kStrange,
+      {"a node", std::string(kStatusLine) + kDocument, NodePresence::kUp, ""},
+      {"one that hides its status", "", NodePresence::kRefuses, "--status-from"},
+      {"one that is stopped", std::nullopt, NodePresence::kSilent, "sent nothing for 0.2 s"},
+      {"another program", "HTTP/1.1 400\r\n\r\n", NodePresence::kStrange,
        "is not an atp switch or server"},
-      {"another version", "atp-status 7\n", Presence::kStrange, "atp-status 7"},
+      {"another version", "atp-status 7\n", NodePresence::kStrange, "atp-status 7"},
       {"an answer that is too long", std::string(kStatusLine) + std::string(5 << 20, ' '),
-       Presence::kStrange, "too long"},
+       NodePresence::kStrange, "too long"},
   };
   for (const Case& c : cases) {
     const Listener listener(c.reply);
@@ -83,7 +83,7 @@ TEST(Questions, ReportThePresenceOfEachNode) {
     EXPECT_EQ(answers.at(0).presence, c.presence) << c.name;
     EXPECT_THAT(answers.at(0).problem, testing::HasSubstr(c.problem)) << c.name;
   }
-  EXPECT_EQ(ask({closed_port()}, milliseconds(3000)).at(0).presence, Presence::kDead);
+  EXPECT_EQ(ask({closed_port()}, milliseconds(3000)).at(0).presence, NodePresence::kDead);
 }
 
 TEST(Questions, ASilentNodeHoldsUpNoOther) {

@@ -42,14 +42,14 @@ inline JobStatus job_status(const TestJob& is) {
 
 inline NodeAnswer answer(bool is_switch, const std::vector<TestJob>& jobs = {},
                          std::map<std::string, std::uint64_t> counters = {}) {
-  NodeAnswer answer{.presence = Presence::kUp};
+  NodeAnswer answer{.presence = NodePresence::kUp};
   answer.status.is_switch = is_switch;
   answer.status.counters = std::move(counters);
   for (const TestJob& job : jobs) answer.status.jobs.push_back(job_status(job));
   return answer;
 }
 
-inline NodeAnswer no_answer(Presence presence, std::string problem = "Connection refused") {
+inline NodeAnswer no_answer(NodePresence presence, std::string problem = "Connection refused") {
   return {.presence = presence, .problem = std::move(problem), .status = {}};
 }
 

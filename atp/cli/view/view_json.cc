@@ -20,14 +20,14 @@ const char* name_of(Severity severity) {
   return "";
 }
 
-const char* name_of(Presence presence) {
+const char* name_of(NodePresence presence) {
   switch (presence) {
-    case Presence::kUnknown: return "unknown";
-    case Presence::kUp: return "up";
-    case Presence::kDead: return "dead";
-    case Presence::kSilent: return "silent";
-    case Presence::kRefuses: return "refuses";
-    case Presence::kStrange: return "strange";
+    case NodePresence::kUnknown: return "unknown";
+    case NodePresence::kUp: return "up";
+    case NodePresence::kDead: return "dead";
+    case NodePresence::kSilent: return "silent";
+    case NodePresence::kRefuses: return "refuses";
+    case NodePresence::kStrange: return "strange";
   }
   return "";
 }

@@ -41,20 +41,20 @@ std::string stuck_text(const JobView& job, const RankList& ranks) {
 }
 
 // What is wrong with an absent node, as the end of a sentence.
-std::string_view absence_of(Presence presence) {
+std::string_view absence_of(NodePresence presence) {
   switch (presence) {
-    case Presence::kDead: return "is dead";
-    case Presence::kSilent: return "does not answer";
-    case Presence::kRefuses: return "refuses status queries";
-    case Presence::kStrange: return "is not a node of this version of atp";
-    case Presence::kUnknown:
-    case Presence::kUp: break;
+    case NodePresence::kDead: return "is dead";
+    case NodePresence::kSilent: return "does not answer";
+    case NodePresence::kRefuses: return "refuses status queries";
+    case NodePresence::kStrange: return "is not a node of this version of atp";
+    case NodePresence::kUnknown:
+    case NodePresence::kUp: break;
   }
   return "is there";
 }
 
-bool is_gone(Presence presence) {
-  return presence == Presence::kDead || presence == Presence::kSilent;
+bool is_gone(NodePresence presence) {
+  return presence == NodePresence::kDead || presence == NodePresence::kSilent;
 }
 
 // Whether the node or job of a problem is up, so the problem is over and not merely unseen.
@@ -65,7 +65,7 @@ bool can_be_over(const Problem& problem, const ClusterView& now) {
     return job != nullptr && job->is_known;
   }
   return std::any_of(now.nodes.begin(), now.nodes.end(), [&](const NodeView& node) {
-    return node.name == problem.node && node.presence == Presence::kUp;
+    return node.name == problem.node && node.presence == NodePresence::kUp;
   });
 }
 
@@ -200,8 +200,8 @@ std::vector<Problem> Watch::problems_of(const ClusterView& view) {
 }
 
 void Watch::add_node_problems(const NodeView& node, double time_s, std::vector<Problem>& problems) {
-  if (!node.is_asked || node.presence == Presence::kUnknown) return;
-  if (node.presence == Presence::kUp) {
+  if (!node.is_asked || node.presence == NodePresence::kUnknown) return;
+  if (node.presence == NodePresence::kUp) {
     add_traffic_problems(node, time_s, problems);
     return;
   }

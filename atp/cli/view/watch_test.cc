@@ -65,9 +65,11 @@ struct Story {
 
 TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
   const Second idle;
-  const Second dead_switch{answer(false), no_answer(Presence::kDead)};
-  const Second silent_server{no_answer(Presence::kSilent, "sent nothing for 2 s"), answer(true)};
-  const Second unasked{no_answer(Presence::kUnknown, ""), no_answer(Presence::kUnknown, "")};
+  const Second dead_switch{answer(false), no_answer(NodePresence::kDead)};
+  const Second silent_server{no_answer(NodePresence::kSilent, "sent nothing for 2 s"),
+                             answer(true)};
+  const Second unasked{no_answer(NodePresence::kUnknown, ""),
+                       no_answer(NodePresence::kUnknown, "")};
   const std::string dead = "switch (10.0.0.1:5501) is dead: Connection refused";
   const Story stories[] = {
       {"nothing happens in an idle cluster", {idle, idle, idle}, {}, {}},
@@ -83,11 +85,11 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
        {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"},
        {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"}},
       {"from silent to dead is one absence",
-       {idle, {answer(false), no_answer(Presence::kSilent, "said nothing")}, dead_switch},
+       {idle, {answer(false), no_answer(NodePresence::kSilent, "said nothing")}, dead_switch},
        {"switch (10.0.0.1:5501) does not answer: said nothing"},
        {dead}},
       {"a node that hides its status is no dead node",
-       {{answer(false), no_answer(Presence::kRefuses, "closed the connection")}},
+       {{answer(false), no_answer(NodePresence::kRefuses, "closed the connection")}},
        {"switch (10.0.0.1:5501) refuses status queries: closed the connection"},
        {"switch (10.0.0.1:5501) refuses status queries: closed the connection"}},
       {"a node restarts between two views",
@@ -142,7 +144,7 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
         "job 7: all ranks send through their switches again, after 1 s"},
        {}},
       {"a dead server's job is unknown, and ends once the server has forgotten it",
-       {with({}), {no_answer(Presence::kDead), answer(true)}, idle},
+       {with({}), {no_answer(NodePresence::kDead), answer(true)}, idle},
        {"job 7 runs with 2 ranks", "server (10.0.0.9:5500) is dead: Connection refused",
         "job 7 lost its server: no server that answers knows it", "job 7 ended with its server",
         "server (10.0.0.9:5500) answers again, after 1 s"},
@@ -193,7 +195,7 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
 
 TEST_F(WatchTest, SaysHowLongANodeHasBeenDead) {
   pass({});
-  for (int i = 0; i < 5; ++i) pass({answer(false), no_answer(Presence::kDead)});
+  for (int i = 0; i < 5; ++i) pass({answer(false), no_answer(NodePresence::kDead)});
   ASSERT_EQ(watch_.problems().size(), 1u);
   EXPECT_EQ(watch_.problems()[0].since_s, 1001);
   EXPECT_EQ(watch_.problems()[0].node, "switch");
@@ -249,7 +251,7 @@ TEST_F(WatchTest, NamesALateRankUntilItIsBelowHalfTheLimit) {
 
 TEST_F(WatchTest, ListsTheWorstProblemFirst) {
   Second second = with({.detached = {0}});
-  second.node = no_answer(Presence::kDead);
+  second.node = no_answer(NodePresence::kDead);
   pass(second);
   ASSERT_EQ(watch_.problems().size(), 2u);
   EXPECT_EQ(watch_.problems()[0].severity, Severity::kBad);

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
   int direct = 0;
   while (s.worker.attached() && direct < 10) {
-    for (const Sent& packet : gradients(s.run_to_timer())) {
+    for (const SentPacket& packet : gradients(s.run_to_timer())) {
       if (!packet.view().has(ATP_FLAG_DIRECT) || !packet.view().has(ATP_FLAG_RESEND)) continue;
       ++direct;
       if (switch_is_alive) {
@@ -35,7 +35,7 @@ TEST(WorkerDetaching, ThreeDirectRepeatsByTimerDetach) {
   EXPECT_EQ(direct_repeats_until_detached(s, false), 3);
   EXPECT_FALSE(s.worker.attached());
   bool said_straight = false;
-  for (const Sent& join : joins(s.run())) {
+  for (const SentPacket& join : joins(s.run())) {
     const auto body = Join::read(join.view().body);
     EXPECT_TRUE(body->detached);
     EXPECT_EQ(body->detachments, 1u);
@@ -92,7 +92,7 @@ TEST(WorkerDetaching, AnIcmpErrorAboutTheParentDetachesOnceTheStraightPathAnswer
   EXPECT_FALSE(s.worker.attached());
   const auto sent = gradients(s.run());
   ASSERT_EQ(sent.size(), 2u) << "paced: two, then two per answer";
-  for (const Sent& packet : sent) {
+  for (const SentPacket& packet : sent) {
     EXPECT_EQ(packet.to, kTestServer);
     EXPECT_EQ(packet.view().header.flags, ATP_FLAG_DIRECT);
   }
@@ -185,7 +185,8 @@ TEST(WorkerDetaching, ADetachedWorkerDoesNotDetachAgain) {
   }
   EXPECT_FALSE(s.worker.attached());
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kDetachments], 1u);
-  for (const Sent& join : joins(s.run())) EXPECT_EQ(Join::read(join.view().body)->detachments, 1u);
+  for (const SentPacket& join : joins(s.run()))
+    EXPECT_EQ(Join::read(join.view().body)->detachments, 1u);
 }
 
 // Fires every timer for this time, without an answer on any path.
@@ -226,10 +227,10 @@ TEST(WorkerDetaching, IfNeitherPathAnswersTheSwitchIsNotBlamed) {
 TEST(WorkerDetaching, WhileTheServerIsSilentTheSwitchIsProbed) {
   WorkerScript s;
   s.join();
-  std::vector<Sent> asked;
+  std::vector<SentPacket> asked;
   const Instant begin = s.now;
   while (s.now < begin + milliseconds(2400)) {
-    for (const Sent& packet : of_type(s.run_to_timer(), PacketType::kStatus)) {
+    for (const SentPacket& packet : of_type(s.run_to_timer(), PacketType::kStatus)) {
       asked.push_back(packet);
     }
   }

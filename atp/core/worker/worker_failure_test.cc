@@ -18,23 +18,23 @@ using ::testing::ElementsAre;
 TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused) {
   struct Case {
     const char* name;
-    void (*cause)(WorkerScript&, const Sent&);
+    void (*cause)(WorkerScript&, const SentPacket&);
     FailureCode code;
     RankSet ranks;
   };
   const Case cases[] = {
       {"lease ended",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          s.receive_status({.code = StatusCode::kLeaseEnded, .about = RankSet::of(2)}, kTestSwitch);
        },
        FailureCode::kRankLost, RankSet::of(2)},
       {"left",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
        },
        FailureCode::kRankLeft, RankSet::of(0)},
       {"mismatch, ours named first",
-       [](WorkerScript& s, const Sent& g) {
+       [](WorkerScript& s, const SentPacket& g) {
          s.receive_status({.code = StatusCode::kOperationMismatch,
                            .about = RankSet::of(1),
                            .other = RankSet::of(0)},
@@ -42,7 +42,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
       {"mismatch, theirs named first",
-       [](WorkerScript& s, const Sent& g) {
+       [](WorkerScript& s, const SentPacket& g) {
          s.receive_status({.code = StatusCode::kOperationMismatch,
                            .about = RankSet::of(0),
                            .other = RankSet::of(1)},
@@ -50,7 +50,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
       {"server restarted, as answer to its JOIN",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          s.receive_status({.code = StatusCode::kServerRestarted, .nonce = 3}, kTestSwitch);
          EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
          s.receive_status({.code = StatusCode::kServerRestarted, .nonce = WorkerScript::kNonce},
@@ -58,7 +58,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
        },
        FailureCode::kServerRestarted, RankSet{}},
       {"lease ended, as answer to its JOIN",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          StatusMessage status{.code = StatusCode::kLeaseEnded, .nonce = 3, .about = RankSet::of(1)};
          s.receive_status(status, kTestSwitch);
          EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
@@ -67,14 +67,14 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
        },
        FailureCode::kRankLost, RankSet::of(1)},
       {"server restarted",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          JoinAck ack = s.ack();
          ack.server_boot_id = 6;
          s.receive_ack(ack, kTestServer);
        },
        FailureCode::kServerRestarted, RankSet{}},
       {"server silent",
-       [](WorkerScript& s, const Sent&) {
+       [](WorkerScript& s, const SentPacket&) {
          for (int i = 0; i < 200 && s.worker.joined(); ++i) s.run_to_timer();
        },
        FailureCode::kServerLost, RankSet{}},
@@ -103,7 +103,7 @@ TEST(WorkerFailure, AMismatchRepeatedAfterTheFailureIsIgnored) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
-  const Sent gradient = gradients(s.run()).at(0);
+  const SentPacket gradient = gradients(s.run()).at(0);
   const atp_header& h = gradient.view().header;
   const StatusMessage status{
       .code = StatusCode::kOperationMismatch, .about = RankSet::of(1), .other = RankSet::of(0)};
@@ -182,9 +182,9 @@ TEST(WorkerFailure, AnOperationThatHasNotEndedInItsTimeFailsAlthoughItMakesProgr
   s.submit(values, {.timeout = seconds(15), .ends_by = end + seconds(5)});
   // Behind the other one.
   const OperationId urgent = s.submit(values, {.timeout = seconds(10), .ends_by = end});
-  std::vector<Sent> sent = s.run();
+  std::vector<SentPacket> sent = s.run();
   while (s.worker.joined() && s.now < end + seconds(1)) {
-    for (const Sent& each : std::exchange(sent, {})) {
+    for (const SentPacket& each : std::exchange(sent, {})) {
       if (each.view().header.type == ATP_GRADIENT) s.echo(each);
     }
     s.advance(milliseconds(100));
@@ -224,10 +224,10 @@ TEST(WorkerFailure, AnOperationThatHasEndedInItsTimeLeavesNoDeadlineBehind) {
   s.join();
   const Instant end = s.now + seconds(1);
   s.submit({1, 2, 3, 4}, {.ends_by = end});
-  for (const Sent& each : s.run()) s.echo(each);
+  for (const SentPacket& each : s.run()) s.echo(each);
   s.submit({1, 2, 3, 4}, {.timeout = seconds(60)});
   s.now = end;
-  for (const Sent& each : s.run()) s.echo(each);
+  for (const SentPacket& each : s.run()) s.echo(each);
   EXPECT_TRUE(s.worker.joined());
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kOperationsCompleted], 2U);
 }

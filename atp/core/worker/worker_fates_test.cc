@@ -51,7 +51,7 @@ struct BusyWorker : WorkerScript {
     return {bytes.begin(), bytes.end()};
   }
 
-  std::vector<Sent> sent;
+  std::vector<SentPacket> sent;
 };
 
 struct Message {

@@ -49,19 +49,19 @@ TEST(WorkerJoin, AStraightAnswerAloneDoesNotStartAnAttachedWorker) {
 TEST(WorkerJoin, AMemberNamesTheBootIdOfTheServerThatAcknowledgedIt) {
   WorkerScript s;
   s.worker.start(s.now);
-  for (const Sent& join : joins(s.run())) {
+  for (const SentPacket& join : joins(s.run())) {
     EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u);
   }
   s.receive_ack(s.ack(), kTestServer);
   s.advance(seconds(1));
-  for (const Sent& join : joins(s.run())) {
+  for (const SentPacket& join : joins(s.run())) {
     EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u) << "straight alone is not enough";
   }
   s.receive_ack(s.ack(), kTestSwitch);
   s.advance(seconds(1));
   const auto refreshed = joins(s.run());
   EXPECT_EQ(refreshed.size(), 2u);
-  for (const Sent& join : refreshed) {
+  for (const SentPacket& join : refreshed) {
     EXPECT_EQ(Join::read(join.view().body)->server_boot_id, s.ack().server_boot_id);
   }
 }
@@ -352,7 +352,7 @@ TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
-  const std::vector<Sent> sent = s.run();
+  const std::vector<SentPacket> sent = s.run();
   StatusMessage waiting{.code = StatusCode::kWaitingFor};
   waiting.about = RankSet::of(2);
   s.advance(seconds(2));
@@ -365,7 +365,7 @@ TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
   ASSERT_TRUE(more) << "for another rank as well";
   EXPECT_EQ(more->kind, EventKind::kWaiting);
   s.advance(seconds(1));
-  for (const Sent& gradient : sent) s.echo(gradient);
+  for (const SentPacket& gradient : sent) s.echo(gradient);
   auto event = s.worker.poll_event();
   ASSERT_TRUE(event);
   EXPECT_EQ(event->kind, EventKind::kWaitingOver);
@@ -398,11 +398,11 @@ TEST(WorkerJoin, ARankThatIsLateInEachStepIsNotReportedEachTime) {
   const Instant begin = s.now;
   for (int step = 0; step < 15; ++step) {
     s.submit({1, 2, 3, 4});
-    const std::vector<Sent> sent = s.run();
+    const std::vector<SentPacket> sent = s.run();
     s.advance(seconds(1));
     s.receive_ack(s.ack(), kTestSwitch);
     s.receive_status(waiting, kTestSwitch);
-    for (const Sent& gradient : sent) s.echo(gradient);
+    for (const SentPacket& gradient : sent) s.echo(gradient);
     while (const auto event = s.worker.poll_event()) {
       if (event->kind == EventKind::kWaiting) told.push_back(s.now - begin);
     }
@@ -415,7 +415,7 @@ TEST(WorkerJoin, OnceAnsweredEachJoinIsRepeatedARefreshLater) {
   const Instant begin = s.now;
   s.join();
   for (int times = 1; times <= 3; ++times) {
-    std::vector<Sent> sent;
+    std::vector<SentPacket> sent;
     while (sent.empty()) sent = joins(s.run_to_timer());
     EXPECT_EQ(sent.size(), 2u) << "on both paths";
     EXPECT_EQ(s.now - begin, times * Timing{}.join_refresh);

@@ -22,7 +22,7 @@ TEST(WorkerLadder, TheTimerClimbsFromPlainToResendToDirectOnBothPaths) {
                                                         {kDirect, kTestServer},
                                                         {kDirect, kTestSwitch}};
   for (const auto& [flags, to] : expected) {
-    std::vector<Sent> repeats;
+    std::vector<SentPacket> repeats;
     while (repeats.empty()) repeats = gradients(s.run_to_timer());
     ASSERT_EQ(repeats.size(), 1u);
     EXPECT_EQ(repeats[0].view().header.flags, flags);
@@ -37,14 +37,14 @@ TEST(WorkerLadder, AFragmentThatTheServerAskedForBeforeItWasSentIsSentAsResend) 
   WorkerScript script;
   script.join();
   script.submit(std::vector<float>(6 * WorkerScript::kValues, 1));
-  const std::vector<Sent> first = script.run();
+  const std::vector<SentPacket> first = script.run();
   ASSERT_EQ(first.size(), 4u) << "Wmax";
-  Sent unsent = first[0];
+  SentPacket unsent = first[0];
   atp_store64(unsent.bytes.data() + ATP_AT_SEQUENCE, 4);
   script.nack(unsent, 0);
   EXPECT_TRUE(script.take().empty());
-  for (const Sent& gradient : first) script.answer(gradient, {});
-  const std::vector<Sent> rest = script.run();
+  for (const SentPacket& gradient : first) script.answer(gradient, {});
+  const std::vector<SentPacket> rest = script.run();
   ASSERT_EQ(rest.size(), 2u);
   EXPECT_TRUE(rest[0].view().has(ATP_FLAG_RESEND));
   EXPECT_FALSE(rest[1].view().has(ATP_FLAG_RESEND)) << "the server has not asked for it";
@@ -82,7 +82,7 @@ TEST(WorkerLadder, ANackThatNamesNoOperationMatchesAny) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
-  Sent asked = gradients(s.run()).at(0);
+  SentPacket asked = gradients(s.run()).at(0);
   atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 12345);
   s.nack(asked, 0);
   EXPECT_TRUE(gradients(s.take()).empty()) << "a NACK for another operation";
@@ -98,7 +98,7 @@ TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
   const auto sent = gradients(s.run());
   s.nack(sent.at(0), ATP_FLAG_FLOAT);
   s.take();
-  std::vector<Sent> repeats;
+  std::vector<SentPacket> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
   EXPECT_EQ(repeats[0].view().header.flags, ATP_FLAG_FLOAT | ATP_FLAG_DIRECT);
   EXPECT_EQ(atp_load32(repeats[0].view().body.data()), 0x3fc00000u);
@@ -123,16 +123,16 @@ TEST(WorkerLadder, TheAverageOfASumOfFloatsIsDividedByTheWorldSize) {
 // Gives the worker a round-trip sample.
 void answer_one_after_a_millisecond(WorkerScript& s) {
   s.submit({1, 2, 3, 4});
-  const Sent sent = gradients(s.run()).at(0);
+  const SentPacket sent = gradients(s.run()).at(0);
   s.advance(milliseconds(1));
   s.answer(sent, {0, 0, 0, 0});
   s.take();
 }
 
 // Sends four fragments and answers all but the first after this time; returns all four.
-std::vector<Sent> answer_all_but_the_first(WorkerScript& s, Duration after) {
+std::vector<SentPacket> answer_all_but_the_first(WorkerScript& s, Duration after) {
   s.submit(std::vector<float>(16, 1.0F));
-  std::vector<Sent> sent = gradients(s.run());
+  std::vector<SentPacket> sent = gradients(s.run());
   s.advance(after);
   for (const std::size_t i : {1u, 2u, 3u}) s.answer(sent.at(i), {0, 0, 0, 0});
   return sent;
@@ -177,7 +177,7 @@ TEST(WorkerLadder, ATailIsNotProbedIfNoLossWasSeen) {
   answer_one_after_a_millisecond(s);
   s.submit({1, 2, 3, 4});
   s.run();
-  std::vector<Sent> repeats;
+  std::vector<SentPacket> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u);
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kProbes], 0u);
@@ -195,14 +195,14 @@ TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsWithoutClimbingTheLadd
   s.run();
   const Instant begun = s.now;
   for (int probe = 0; probe < 2; ++probe) {
-    std::vector<Sent> repeats;
+    std::vector<SentPacket> repeats;
     while (repeats.empty()) repeats = gradients(s.run_to_timer());
     EXPECT_EQ(repeats.at(0).view().header.flags, 0) << "plain";
   }
   EXPECT_LE(s.now - begun, milliseconds(18));
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kProbes], 2u);
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
-  std::vector<Sent> repeats;
+  std::vector<SentPacket> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u) << "time-outs follow";
   EXPECT_TRUE(s.worker.attached());
@@ -213,7 +213,7 @@ TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
   s.join();
   s.submit(std::vector<float>(16, 1.0F));
   const auto sent = gradients(s.run());
-  std::vector<Sent> repeats;
+  std::vector<SentPacket> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
   EXPECT_EQ(repeats.at(0).view().header.sequence, 0u);
   s.answer(sent[0], {0, 0, 0, 0});
@@ -232,7 +232,7 @@ TEST(WorkerLadder, AnAnswerToAnUnrepeatedFragmentShowsThatTheTimerWasEarly) {
   s.join();
   s.submit(std::vector<float>(16, 1.0F));
   const auto sent = gradients(s.run());
-  std::vector<Sent> repeats;
+  std::vector<SentPacket> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
   s.answer(sent[0], {0, 0, 0, 0});
   s.answer(sent[1], {0, 0, 0, 0});
@@ -256,7 +256,7 @@ TEST(WorkerLadder, OvertakenFragmentsAreRepeatedTwoPerAnswer) {
   for (const std::size_t i : {6u, 7u, 8u, 9u, 10u}) {
     s.answer(sent[i], {0, 0, 0, 0});
     repeated.emplace_back();
-    for (const Sent& repeat : gradients(s.take())) {
+    for (const SentPacket& repeat : gradients(s.take())) {
       repeated.back().push_back(repeat.view().header.sequence);
     }
   }

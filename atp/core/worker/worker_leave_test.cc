@@ -52,7 +52,7 @@ TEST(WorkerLeave, IsGivenUpAfterALease) {
   const Instant begin = s.now;
   bool straight = false;
   while (s.worker.next_timeout() != kNever) {
-    for (const Sent& packet : s.run_to_timer()) straight |= packet.to == kTestServer;
+    for (const SentPacket& packet : s.run_to_timer()) straight |= packet.to == kTestServer;
   }
   EXPECT_EQ(s.now - begin, seconds(5));
   EXPECT_TRUE(straight) << "the tree may have died unnoticed";
@@ -67,7 +67,7 @@ TEST(WorkerLease, IsTheOneGrantedByTheServer) {
   const Instant left = leaving.now;
   int straight = 0;
   while (leaving.worker.next_timeout() != kNever) {
-    for (const Sent& packet : leaving.run_to_timer()) {
+    for (const SentPacket& packet : leaving.run_to_timer()) {
       if (packet.to != kTestServer) continue;
       ++straight;
       EXPECT_GE(leaving.now - left, milliseconds(750))

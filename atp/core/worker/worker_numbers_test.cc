@@ -43,18 +43,18 @@ class Numbers : public testing::Test {
     config.stream_count = 2;
     return config;
   }
-  static std::int16_t int16_at(const Sent& gradient, std::size_t i) {
+  static std::int16_t int16_at(const SentPacket& gradient, std::size_t i) {
     return static_cast<std::int16_t>(atp_load16(gradient.view().body.data() + 2 * i));
   }
-  static std::int32_t int32_at(const Sent& gradient, std::size_t i) {
+  static std::int32_t int32_at(const SentPacket& gradient, std::size_t i) {
     return static_cast<std::int32_t>(atp_load32(gradient.view().body.data() + 4 * i));
   }
-  static std::uint8_t kind_of(const Sent& gradient) { return gradient.view().header.kind; }
+  static std::uint8_t kind_of(const SentPacket& gradient) { return gradient.view().header.kind; }
   // Sends, and returns the only packet.
-  Sent only() {
-    const std::vector<Sent> sent = script_.run();
+  SentPacket only() {
+    const std::vector<SentPacket> sent = script_.run();
     EXPECT_EQ(sent.size(), 1u);
-    return sent.empty() ? Sent{} : sent.front();
+    return sent.empty() ? SentPacket{} : sent.front();
   }
   bool completed(OperationId id) {
     const auto event = script_.worker.poll_event();
@@ -66,7 +66,7 @@ class Numbers : public testing::Test {
 
 TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
   const OperationId id = script_.submit({1, -6, 0.5F, 0});
-  const Sent exponents = only();
+  const SentPacket exponents = only();
   EXPECT_EQ(kind_of(exponents), ATP_KIND_EXPONENTS);
   EXPECT_EQ(exponents.view().header.stream, kExpress);
   EXPECT_EQ(exponents.view().header.value_count, 1);
@@ -74,7 +74,7 @@ TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
   EXPECT_EQ(exponents.to, kTestSwitch) << "switches take the maximum";
 
   script_.echo(exponents);
-  const Sent values = only();
+  const SentPacket values = only();
   EXPECT_EQ(kind_of(values), ATP_KIND_SUM_BLOCKS);
   EXPECT_EQ(values.view().header.stream, 0);
   // The unit is 2^(2 + 1 + 2 - 30), as ceil(log2 3) = 2.
@@ -87,7 +87,7 @@ TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
 
 TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
   submit_blocks(9);
-  const std::vector<Sent> exponents = script_.run();
+  const std::vector<SentPacket> exponents = script_.run();
   ASSERT_EQ(exponents.size(), 2u);
   EXPECT_EQ(exponents[0].view().header.value_count, 8);
   script_.echo(exponents[0]);
@@ -98,13 +98,13 @@ TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
 
 TEST_F(Numbers, ExponentsStayEightFragmentsAheadOfTheirValues) {
   submit_blocks(88);
-  const std::vector<Sent> first = script_.run();
+  const std::vector<SentPacket> first = script_.run();
   ASSERT_EQ(first.size(), 8u) << "of eleven fragments";
   script_.echo(first[0]);
-  const std::vector<Sent> values = script_.run();
+  const std::vector<SentPacket> values = script_.run();
   ASSERT_EQ(values.size(), 2u) << "those of the first eight blocks";
   EXPECT_EQ(kind_of(values[1]), ATP_KIND_SUM_BLOCKS);
-  const Sent ninth = only();
+  const SentPacket ninth = only();
   EXPECT_EQ(kind_of(ninth), ATP_KIND_EXPONENTS);
   EXPECT_EQ(ninth.view().header.sequence, 8u);
 }
@@ -113,7 +113,7 @@ TEST_F(Numbers, ASmallSumDoesNotWaitBehindExponentsThatAreHeldBack) {
   submit_blocks(88);
   EXPECT_EQ(script_.run().size(), 8u);
   const OperationId small = script_.submit({1}, {.small = true});
-  const std::vector<Sent> rest = script_.run();
+  const std::vector<SentPacket> rest = script_.run();
   ASSERT_EQ(rest.size(), 4u) << "three with exponents and the small one";
   script_.echo(rest[3]);
   EXPECT_TRUE(completed(small));
@@ -122,10 +122,10 @@ TEST_F(Numbers, ASmallSumDoesNotWaitBehindExponentsThatAreHeldBack) {
 TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesProgress) {
   const OperationId id = submit_blocks(96, std::chrono::seconds(2));
   // Exponents are answered at once, and one fragment of the values each second.
-  std::map<std::uint64_t, Sent> values;
+  std::map<std::uint64_t, SentPacket> values;
   std::uint64_t answered = 0;
   while (answered < 24) {
-    for (const Sent& sent : script_.run()) {
+    for (const SentPacket& sent : script_.run()) {
       const atp_header& header = sent.view().header;
       if (header.stream != kExpress)
         values[header.sequence] = sent;
@@ -144,7 +144,7 @@ TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesProgress) {
 
 TEST_F(Numbers, TheLargestExponentOfAnyRankDecides) {
   script_.submit({1});
-  Sent exponents = only();
+  SentPacket exponents = only();
   atp_store16(exponents.bytes.data() + atp_body_offset(1), 5);
   script_.echo(exponents);
   EXPECT_EQ(int32_at(only(), 0), 1 << 22);
@@ -153,13 +153,13 @@ TEST_F(Numbers, TheLargestExponentOfAnyRankDecides) {
 TEST_F(Numbers, ABlockOfZerosAndABlockWithNanHaveTheirOwnNumbers) {
   script_.submit({0, -0.0F});
   script_.submit({1, kNan});
-  const std::vector<Sent> sent = script_.run();
+  const std::vector<SentPacket> sent = script_.run();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(int16_at(sent[0], 0), kZeroBlock);
   EXPECT_EQ(int16_at(sent[1], 0), kSpecialBlock);
   script_.echo(sent[0]);
   script_.echo(sent[1]);
-  const std::vector<Sent> values = script_.run();
+  const std::vector<SentPacket> values = script_.run();
   ASSERT_EQ(values.size(), 2u);
   EXPECT_EQ(int32_at(values[0], 0), 0);
   EXPECT_EQ(values[0].to, kTestSwitch);
@@ -189,9 +189,9 @@ TEST_F(Numbers, AFragmentBesideASpecialBlockCarriesRoundedValues) {
 TEST_F(Numbers, ASmallSumGoesStraightAsFloatsPastALargeOne) {
   script_.submit(std::vector<float>(100, 1.0F));
   const OperationId small = script_.submit({1e-30F, 7}, {.small = true});
-  const std::vector<Sent> sent = gradients(script_.run());
+  const std::vector<SentPacket> sent = gradients(script_.run());
   ASSERT_EQ(sent.size(), 2u);
-  const Sent& floats = sent[1];
+  const SentPacket& floats = sent[1];
   EXPECT_EQ(kind_of(floats), ATP_KIND_SUM_EXACT);
   EXPECT_EQ(floats.to, kTestServer);
   EXPECT_EQ(floats.view().header.stream, kExpress);
@@ -202,7 +202,7 @@ TEST_F(Numbers, ASmallSumGoesStraightAsFloatsPastALargeOne) {
 
 TEST_F(Numbers, IntegersAndMaximaTravelPlainInOneRoundTrip) {
   const OperationId max = script_.submit({-1, 2}, {.reduction = Reduction::kMax});
-  const Sent sent = only();
+  const SentPacket sent = only();
   EXPECT_EQ(kind_of(sent), ATP_KIND_MAX_PLAIN);
   EXPECT_EQ(sent.to, kTestSwitch);
   script_.echo(sent);
@@ -215,7 +215,7 @@ TEST_F(Numbers, IntegersAndMaximaTravelPlainInOneRoundTrip) {
 TEST_F(Numbers, AFragmentHoldsTwiceAsManySixteenBitValues) {
   script_.submit(std::vector<float>(9, -1.0F), {.format = NumberFormat::kBlocksInt16});
   script_.echo(only());
-  const std::vector<Sent> sent = script_.run();
+  const std::vector<SentPacket> sent = script_.run();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(kind_of(sent[0]), ATP_KIND_SUM_BLOCKS_INT16);
   EXPECT_EQ(sent[0].view().header.value_count, 8);
@@ -225,11 +225,11 @@ TEST_F(Numbers, AFragmentHoldsTwiceAsManySixteenBitValues) {
 
 TEST_F(Numbers, APacketOfAnotherShapeIsDropped) {
   script_.submit({1, 2}, {.reduction = Reduction::kMax});
-  const Sent sent = only();
-  Sent other = sent;
+  const SentPacket sent = only();
+  SentPacket other = sent;
   other.bytes[ATP_AT_KIND] = ATP_KIND_SUM_PLAIN;
   script_.echo(other);
-  Sent shorter = sent;
+  SentPacket shorter = sent;
   shorter.bytes[ATP_AT_VALUE_COUNT + 1] = 1;
   shorter.bytes.resize(shorter.bytes.size() - 4);
   script_.echo(shorter);
@@ -240,7 +240,7 @@ TEST_F(Numbers, APacketOfAnotherShapeIsDropped) {
 TEST_F(Numbers, AnImpossibleExponentNeitherCrashesNorIndexes) {
   for (const int agreed : {128, 32000, -150, -32000}) {
     const OperationId id = script_.submit({3});
-    Sent exponents = only();
+    SentPacket exponents = only();
     atp_store16(exponents.bytes.data() + atp_body_offset(1), static_cast<std::uint16_t>(agreed));
     script_.echo(exponents);
     script_.echo(only());
@@ -259,7 +259,7 @@ TEST(OtherVersion, ASwitchOrServerWithAnotherVersionFailsTheJoinWithAReason) {
   for (const Endpoint& from : {kTestSwitch, kTestServer}) {
     WorkerScript script;
     script.worker.start(script.now);
-    Sent join = joins(script.run()).at(0);
+    SentPacket join = joins(script.run()).at(0);
     join.bytes[ATP_AT_VERSION] = 1;
     script.worker.handle_packet(script.now, Endpoint::ipv4(9, 9, 9, 9, 9), join.bytes,
                                 script.tensors, script.out);
@@ -293,7 +293,7 @@ TEST(ProactiveOverflow, SendsValuesThatMightOverflowPastTheSwitchesAndCountsFals
     WorkerScript script(config);
     script.join();
     script.submit({c.value});
-    const std::vector<Sent> sent = script.run();
+    const std::vector<SentPacket> sent = script.run();
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_EQ(sent[0].view().has(ATP_FLAG_DIRECT), c.kept) << c.what;
     EXPECT_EQ(sent[0].to, kTestSwitch) << c.what;

@@ -17,9 +17,10 @@ Duration time_out(WorkerScript& s) {
 }
 
 // Answers these after this time; returns what the worker sends then.
-std::vector<Sent> answered(WorkerScript& s, const std::vector<Sent>& sent, Duration after) {
+std::vector<SentPacket> answered(WorkerScript& s, const std::vector<SentPacket>& sent,
+                                 Duration after) {
   s.advance(after);
-  for (const Sent& gradient : sent) s.answer(gradient, {0, 0, 0, 0});
+  for (const SentPacket& gradient : sent) s.answer(gradient, {0, 0, 0, 0});
   return gradients(s.run());
 }
 

@@ -27,23 +27,23 @@ class VectorTensors final : public Tensors {
   std::span<std::int16_t> exponents(OperationId id) override { return agreed.at(id); }
 };
 
-struct Sent {
+struct SentPacket {
   Endpoint to;
   std::vector<std::uint8_t> bytes;
   PacketView view() const { return parse_packet(bytes).view(); }
 };
 
-inline std::vector<Sent> of_type(const std::vector<Sent>& sent, PacketType type) {
-  std::vector<Sent> found;
-  for (const Sent& packet : sent) {
+inline std::vector<SentPacket> of_type(const std::vector<SentPacket>& sent, PacketType type) {
+  std::vector<SentPacket> found;
+  for (const SentPacket& packet : sent) {
     if (packet.view().type() == type) found.push_back(packet);
   }
   return found;
 }
-inline std::vector<Sent> gradients(const std::vector<Sent>& sent) {
+inline std::vector<SentPacket> gradients(const std::vector<SentPacket>& sent) {
   return of_type(sent, PacketType::kGradient);
 }
-inline std::vector<Sent> joins(const std::vector<Sent>& sent) {
+inline std::vector<SentPacket> joins(const std::vector<SentPacket>& sent) {
   return of_type(sent, PacketType::kJoin);
 }
 
@@ -70,13 +70,13 @@ class WorkerScript {
   void advance(Duration by) { now += by; }
 
   // Runs the loop once: timers, transmissions; returns and clears what was sent.
-  std::vector<Sent> run() {
+  std::vector<SentPacket> run() {
     if (now >= worker.next_timeout()) worker.handle_timeout(now, tensors, out);
     worker.poll_transmit(now, tensors, out);
     return take();
   }
-  std::vector<Sent> take() {
-    std::vector<Sent> sent;
+  std::vector<SentPacket> take() {
+    std::vector<SentPacket> sent;
     for (const OutPacket& packet : out.packets()) {
       const auto bytes = out.bytes_of(packet);
       sent.push_back({packet.to, {bytes.begin(), bytes.end()}});
@@ -85,14 +85,14 @@ class WorkerScript {
     return sent;
   }
   // Runs until the next timer and fires it.
-  std::vector<Sent> run_to_timer() {
+  std::vector<SentPacket> run_to_timer() {
     now = std::max(now, worker.next_timeout());
     return run();
   }
 
   void deliver(const Endpoint& from) {
     const auto sent = take();
-    for (const Sent& packet : sent) {
+    for (const SentPacket& packet : sent) {
       worker.handle_packet(now, from, packet.bytes, tensors, out);
     }
   }
@@ -130,7 +130,7 @@ class WorkerScript {
     receive(message, from);
   }
   // Answers a sent GRADIENT with these sums, as many as it has values.
-  void answer(const Sent& gradient, const std::vector<std::int32_t>& sums,
+  void answer(const SentPacket& gradient, const std::vector<std::int32_t>& sums,
               const Endpoint& from = kTestSwitch, std::uint8_t flags = 0,
               std::uint32_t next_index = 0) {
     std::vector<std::uint8_t> bytes = gradient.bytes;
@@ -145,7 +145,7 @@ class WorkerScript {
     worker.handle_packet(now, from, bytes, tensors, out);
   }
   // Answers with the contribution itself as the sum.
-  void echo(const Sent& gradient) {
+  void echo(const SentPacket& gradient) {
     std::vector<std::uint8_t> bytes = gradient.bytes;
     atp_header h = gradient.view().header;
     h.type = ATP_PARAMETER;
@@ -153,7 +153,7 @@ class WorkerScript {
     write_packet_head(bytes.data(), h, RankSet::first(3));
     worker.handle_packet(now, kTestSwitch, bytes, tensors, out);
   }
-  void nack(const Sent& gradient, std::uint8_t flags) {
+  void nack(const SentPacket& gradient, std::uint8_t flags) {
     atp_header h = gradient.view().header;
     h.type = ATP_NACK;
     h.flags = flags;

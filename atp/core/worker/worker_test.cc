@@ -200,7 +200,7 @@ TEST(WorkerDrops, AForeignPacketIsCountedUnderItsOwnName) {
     WorkerScript s;
     s.join();
     const OperationId id = s.submit({1, 2, 3, 4});
-    const Sent gradient = gradients(s.run()).at(0);
+    const SentPacket gradient = gradients(s.run()).at(0);
     std::vector<std::uint8_t> bytes = gradient.bytes;
     atp_header h = gradient.view().header;
     h.type = ATP_PARAMETER;

@@ -15,7 +15,7 @@ namespace atp {
 
 using WallTime = std::int64_t;  // nanoseconds since 1970, by the clock of the rank's host
 
-struct RankRecord {
+struct FlightRecord {
   struct Operation {
     std::size_t group = 0;  // in `groups`
     std::int64_t number = 0;
@@ -65,10 +65,10 @@ struct RankRecord {
 };
 
 // `file`: its name, for messages.
-Result<RankRecord> read_rank_record(std::string_view bytes, const std::string& file);
+Result<FlightRecord> read_flight_record(std::string_view bytes, const std::string& file);
 
 struct RecordFolder {
-  std::vector<RankRecord> records;    // by rank
+  std::vector<FlightRecord> records;  // by rank
   std::vector<std::string> problems;  // of files that are left out
 };
 

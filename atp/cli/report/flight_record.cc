@@ -1,4 +1,4 @@
-#include "atp/cli/report/rank_record.h"
+#include "atp/cli/report/flight_record.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -50,8 +50,9 @@ std::int64_t values_in(const Json& sizes) {
   return static_cast<std::int64_t>(values);
 }
 
-RankRecord::Operation operation_of(const Json& entry, const std::vector<std::int64_t>& group_ids) {
-  RankRecord::Operation operation;
+FlightRecord::Operation operation_of(const Json& entry,
+                                     const std::vector<std::int64_t>& group_ids) {
+  FlightRecord::Operation operation;
   const auto group =
       std::find(group_ids.begin(), group_ids.end(), entry.at("pg_id").get<std::int64_t>());
   if (group == group_ids.end()) throw std::out_of_range("");
@@ -81,8 +82,8 @@ RankRecord::Operation operation_of(const Json& entry, const std::vector<std::int
   return operation;
 }
 
-RankRecord record_of(const Json& whole) {
-  RankRecord record;
+FlightRecord record_of(const Json& whole) {
+  FlightRecord record;
   const Json& own = whole.at("atp");
   record.rank = ranks_of(Json::array({own.at("rank")})).front();
   record.host = own.at("host").get<std::string>();
@@ -174,13 +175,13 @@ bool is_of_another_backend(std::string_view bytes) {
 
 }  // namespace
 
-std::string RankRecord::Group::key() const {
+std::string FlightRecord::Group::key() const {
   std::string key = name + "|" + job + "|";
   for (const std::size_t member : ranks) key += std::to_string(member) + ",";
   return key;
 }
 
-Result<RankRecord> read_rank_record(std::string_view bytes, const std::string& file) {
+Result<FlightRecord> read_flight_record(std::string_view bytes, const std::string& file) {
   const Result<Json> whole = read_pickle(bytes);
   if (!whole) {
     if (is_of_another_backend(bytes)) {
@@ -200,7 +201,7 @@ Result<RankRecord> read_rank_record(std::string_view bytes, const std::string& f
       return Error{file + ": of format " + std::to_string(format) + ", and this program reads " +
                    std::to_string(kFormat) + ": use the atp that ran the job"};
     }
-    RankRecord record = record_of(whole.value());
+    FlightRecord record = record_of(whole.value());
     record.file = file;
     return record;
   } catch (const std::exception&) {  // a key is missing, or its value is of another kind
@@ -214,8 +215,8 @@ Result<RecordFolder> read_record_folder(const std::vector<std::string>& paths) {
   RecordFolder folder;
   for (const std::string& file : files.value()) {
     const Result<std::string> bytes = contents_of(file);
-    Result<RankRecord> record =
-        bytes ? read_rank_record(bytes.value(), file) : Result<RankRecord>(bytes.error());
+    Result<FlightRecord> record =
+        bytes ? read_flight_record(bytes.value(), file) : Result<FlightRecord>(bytes.error());
     if (record) {
       folder.records.push_back(std::move(record).value());
     } else {

@@ -1,4 +1,4 @@
-#include "atp/cli/report/rank_record.h"
+#include "atp/cli/report/flight_record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,10 +42,10 @@ std::string some_file() {
                                           .steady_to_wall = seconds(1'000'000)});
 }
 
-TEST(RankRecord, ReadsWhatTheRecorderWrites) {
-  const auto record = read_rank_record(some_file(), "f");
+TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
+  const auto record = read_flight_record(some_file(), "f");
   ASSERT_TRUE(record.ok()) << record.error().message;
-  const RankRecord& read = record.value();
+  const FlightRecord& read = record.value();
   EXPECT_EQ(read.rank, 3u);
   EXPECT_EQ(read.host, "h");
   EXPECT_EQ(read.reason, "SIGUSR1");
@@ -66,27 +66,27 @@ TEST(RankRecord, ReadsWhatTheRecorderWrites) {
   EXPECT_EQ(read.events[0].ranks, (std::vector<std::size_t>{1}));
 }
 
-TEST(RankRecord, RefusesAFileThatIsCutAnywhere) {
+TEST(FlightRecord, RefusesAFileThatIsCutAnywhere) {
   const std::string whole = some_file();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(read_rank_record(whole.substr(0, size), "f").ok()) << size;
+    EXPECT_FALSE(read_flight_record(whole.substr(0, size), "f").ok()) << size;
   }
 }
 
-TEST(RankRecord, SurvivesAnyChangedByte) {
+TEST(FlightRecord, SurvivesAnyChangedByte) {
   const std::string whole = some_file();
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const char by : {'\0', '(', 'u', '.', '\xff'}) {
       std::string changed = whole;
       changed[at] = by;
-      static_cast<void>(read_rank_record(changed, "f").ok());
+      static_cast<void>(read_flight_record(changed, "f").ok());
     }
   }
 }
 
-TEST(RankRecord, SaysWhatIsWrongWithAForeignFile) {
+TEST(FlightRecord, SaysWhatIsWrongWithAForeignFile) {
   const auto message = [](const std::string& bytes) {
-    return read_rank_record(bytes, "f").error().message;
+    return read_flight_record(bytes, "f").error().message;
   };
   EXPECT_THAT(message("hello"), HasSubstr("not a flight-recorder file of atp"));
   EXPECT_THAT(message("\x80\x02}q\x01(X\x09pg_configcomm_lib_version"),
