@@ -110,15 +110,16 @@ AggregationForecast forecast_aggregation(const Site& site, const JobPlacement& p
                                          const AddedHosts& added, std::uint32_t most) {
   AggregationForecast forecast;
   if (placement.hosts.size() < 2) return forecast;
-  forecast.line_rate = line_rate(site, placement);
+  const JobPlacement senders = summed_on_hosts(placement);
+  forecast.line_rate = line_rate(site, senders);
+  // Every rank is a member of the ring.
   forecast.ring = slowest_link(site, ring_traffic(site, placement));
   AddedHosts hosts = added;
   if (hosts.bandwidth == 0) hosts.bandwidth = slowest_bandwidth(site, placement);
   if (hosts.racks.empty()) hosts.racks = racks_of(site, placement);
-  forecast.rows.push_back(
-      {.with_switches = has_switches(site), .bound = bound_of(site, placement)});
+  forecast.rows.push_back({.with_switches = has_switches(site), .bound = bound_of(site, senders)});
   for (std::uint32_t count = 1; count <= most; ++count) {
-    forecast.rows.push_back(faster_row(site, placement, hosts, count));
+    forecast.rows.push_back(faster_row(site, senders, hosts, count));
   }
   return forecast;
 }
@@ -126,7 +127,8 @@ AggregationForecast forecast_aggregation(const Site& site, const JobPlacement& p
 std::optional<WiderLinks> links_to_beat_ring(const Site& site, const JobPlacement& placement,
                                              const AggregationForecast& forecast) {
   const double ring = forecast.ring.seconds_per_byte;
-  const LinkTraffic traffic = network_traffic(site, placement);
+  const JobPlacement senders = summed_on_hosts(placement);
+  const LinkTraffic traffic = network_traffic(site, senders);
   Site wider = site;
   WiderLinks links;
   for (std::uint32_t host = 0; host < site.hosts.size(); ++host) {
@@ -137,7 +139,7 @@ std::optional<WiderLinks> links_to_beat_ring(const Site& site, const JobPlacemen
     links.bandwidth = std::max(links.bandwidth, needed);
     wider.hosts[host].link.bandwidth = std::numeric_limits<double>::infinity();
   }
-  if (links.hosts.empty() || bound_of(wider, placement).seconds_per_byte >= ring) {
+  if (links.hosts.empty() || bound_of(wider, senders).seconds_per_byte >= ring) {
     return std::nullopt;
   }
   return links;

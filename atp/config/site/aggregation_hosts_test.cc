@@ -111,6 +111,21 @@ TEST(AggregationForecast, IsEmptyForOneHostBecauseNoLinkIsUsed) {
   EXPECT_TRUE(forecast_aggregation(site, placement, {}, 4).rows.empty());
 }
 
+// A switch on a host with a rank's link: it carries a tensor of each host and the sum.
+TEST(AggregationForecast, CountsOneTensorPerHostBecauseItsRanksSumInMemory) {
+  const Site site = site_of(star_text(2, "s", "[p]"));
+  for (const std::uint32_t ranks_per_host : {1U, 4U}) {
+    const JobPlacement placement = place_job(site, {}, ranks_per_host).value();
+    const AggregationForecast forecast = forecast_aggregation(site, placement, {}, 2);
+    EXPECT_DOUBLE_EQ(forecast.rows[0].bound.tensors, 3) << ranks_per_host;
+    EXPECT_DOUBLE_EQ(forecast.rows[2].bound.tensors, 1) << ranks_per_host;
+    EXPECT_TRUE(forecast.is_line_rate(forecast.rows[2])) << ranks_per_host;
+    const double n = 2.0 * ranks_per_host;
+    EXPECT_DOUBLE_EQ(forecast.ring.tensors, 2 * (n - 1) / n) << "all ranks are in the ring";
+    EXPECT_EQ(forecast.faster_from().has_value(), ranks_per_host > 1);
+  }
+}
+
 // Racks a and b with two ranks each, and uplinks half as fast as a host's link.
 TEST(AggregationForecast, IsBoundByTheUplinksOfTwoRacks) {
   const struct {

@@ -54,11 +54,8 @@ bool says_bandwidths(const Site& site, const LinkTraffic& traffic) {
 std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement,
                                             bool sums_on_hosts) {
   if (site.servers.empty() || placement.hosts.size() < 2) return std::nullopt;
-  JobPlacement senders = placement;
-  if (sums_on_hosts) {
-    for (PlacedRanks& placed : senders.hosts) placed.ranks = 1;
-  }
-  const LinkTraffic network = network_traffic(site, senders);
+  const LinkTraffic network =
+      network_traffic(site, sums_on_hosts ? summed_on_hosts(placement) : placement);
   const LinkTraffic ring = ring_traffic(site, placement);
   if (!says_bandwidths(site, network) || !says_bandwidths(site, ring)) return std::nullopt;
   return ExpectedTimes{

@@ -42,6 +42,11 @@ const PlacedRanks* JobPlacement::on_host(std::uint32_t host) const {
   return nullptr;
 }
 
+JobPlacement summed_on_hosts(JobPlacement placement) {
+  for (PlacedRanks& placed : placement.hosts) placed.ranks = 1;
+  return placement;
+}
+
 std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
   if (list.empty()) return names;

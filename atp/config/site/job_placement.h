@@ -25,6 +25,9 @@ struct JobPlacement {
   const PlacedRanks* on_host(std::uint32_t host) const;  // null: it has no rank of the job
 };
 
+// One sender on each host, because the ranks of a host sum in its memory first.
+JobPlacement summed_on_hosts(JobPlacement placement);
+
 // The names in "a,b,c"; none in "". In "a," the second is empty, which place_job() reports.
 std::vector<std::string> names_in(std::string_view list);
 
