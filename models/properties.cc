@@ -23,7 +23,7 @@ std::vector<Witness::Held> Witness::held_by(const SwitchState& state) {
     if (a.state != ATP_AGGREGATING) continue;
     const atp_identity& i = a.identity;
     Held one{.identity = {{i.job, i.incarnation}, i.stream, i.sequence, i.operation}};
-    std::copy(std::begin(a.bitmap), std::end(a.bitmap), one.ranks.words().begin());
+    for (std::size_t w = 0; w < a.bitmap_words; ++w) one.ranks.set_word(w, a.bitmap[w]);
     held.push_back(one);
   }
   return held;

@@ -60,5 +60,34 @@ TEST(RankSet, SetAlgebraAgreesWithMembership) {
   EXPECT_EQ(members(a), (std::vector<Rank>{1, 1000}));
 }
 
+// The operations look only at the words that a set has used, so sets of different widths must work
+// together in both directions.
+TEST(RankSet, SetsOfDifferentWidthsWorkTogether) {
+  const RankSet low = RankSet::first(3);
+  RankSet wide = RankSet::first(2);
+  wide.insert(1000);
+  RankSet erased = wide;
+  erased.erase(1000);
+  EXPECT_EQ(members(low | wide), (std::vector<Rank>{0, 1, 2, 1000}));
+  EXPECT_EQ(low | wide, wide | low);
+  EXPECT_EQ(members(low & wide), (std::vector<Rank>{0, 1}));
+  EXPECT_EQ(low & wide, wide & low);
+  EXPECT_EQ(members(low - wide), std::vector<Rank>{2});
+  EXPECT_EQ(members(wide - low), std::vector<Rank>{1000});
+  EXPECT_TRUE(low.intersects(wide));
+  EXPECT_TRUE(wide.intersects(low));
+  EXPECT_FALSE(low.contains(wide));
+  EXPECT_FALSE(wide.contains(low));
+  EXPECT_TRUE(low.contains(erased));
+  EXPECT_NE(wide, erased);
+  EXPECT_NE(erased, wide);
+  EXPECT_EQ(erased, RankSet::first(2));
+  EXPECT_EQ(RankSet::first(2), erased);
+  EXPECT_FALSE(low.contains(1000));
+  EXPECT_TRUE((wide - wide).empty());
+  wide.clear();
+  EXPECT_EQ(wide, RankSet());
+}
+
 }  // namespace
 }  // namespace atp

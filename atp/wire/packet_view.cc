@@ -64,7 +64,7 @@ ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   if (bytes.size() > expected && !carries_body(h)) return ParseError::kBadLength;
 
   for (std::size_t w = 0; w < h.bitmap_words; ++w) {
-    view_.ranks.words()[w] = atp_load64(bytes.data() + ATP_AT_BITMAP + 8 * w);
+    view_.ranks.set_word(w, atp_load64(bytes.data() + ATP_AT_BITMAP + 8 * w));
   }
   view_.body = bytes.subspan(atp_body_offset(h.bitmap_words));
   view_.bytes = bytes;

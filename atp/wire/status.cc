@@ -24,7 +24,7 @@ void write_ranks(std::uint8_t* at, const RankSet& ranks, std::uint8_t words) {
 
 RankSet read_ranks(const std::uint8_t* at, std::uint8_t words) {
   RankSet ranks;
-  for (std::size_t w = 0; w < words; ++w) ranks.words()[w] = atp_load64(at + 8 * w);
+  for (std::size_t w = 0; w < words; ++w) ranks.set_word(w, atp_load64(at + 8 * w));
   return ranks;
 }
 

@@ -31,7 +31,7 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
       h.receive(kStranger, bytes);
       // From a member's address, with fields that no honest member would send.
       TestGradient g{.sequence = s + 100 + random.below(1'000'000), .ranks = ranks({0})};
-      if (random.chance(0.3)) g.ranks.words()[0] = random.next() | 16;
+      if (random.chance(0.3)) g.ranks.set_word(0, random.next() | 16);
       if (random.chance(0.3)) g.job.incarnation = 1;
       if (random.chance(0.3)) g.values.resize(1 + random.below(50));
       h.gradient(kTestSwitch, g);

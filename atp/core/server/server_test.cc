@@ -247,7 +247,7 @@ TEST(Server, NoPacketOfARunningJobAllocates) {
   for (std::uint64_t s = 0; s < 200; ++s) {
     for (int i = 0; i < 8; ++i) {
       TestGradient g{.sequence = s};
-      g.ranks.words()[0] = random.below(16);
+      g.ranks.set_word(0, random.below(16));
       g.flags = random.chance(0.1) ? ATP_FLAG_OVERFLOW : 0;
       if (random.chance(0.01)) g.operation = 1;
       traffic.push_back(bytes_of(g));

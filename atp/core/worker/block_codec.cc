@@ -58,11 +58,10 @@ void read_exponents(const std::uint8_t* at, std::span<std::int16_t> agreed) {
 }
 
 bool BlockCodec::holds_special(std::size_t begin, std::size_t end) const {
+  const std::size_t first = layout_.block_at(begin).block;
   const std::size_t last = layout_.block_at(end - 1).block;
-  for (std::size_t block = layout_.block_at(begin).block; block <= last; ++block) {
-    if (exponents_[block] == kSpecialBlock) return true;
-  }
-  return false;
+  const auto of_range = exponents_.subspan(first, last - first + 1);
+  return std::find(of_range.begin(), of_range.end(), kSpecialBlock) != of_range.end();
 }
 
 void BlockCodec::write(std::size_t begin, std::size_t end, As as, const std::byte* tensor,

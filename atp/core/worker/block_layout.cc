@@ -33,9 +33,7 @@ BlockRun BlockLayout::run(std::size_t segment, std::size_t value) const {
   return {first_block + number, at, std::min(at + kBlockValues, end)};
 }
 
-BlockRun BlockLayout::block_at(std::size_t value) const {
-  ATP_CHECK(value < values_);
-  if (segments_.empty()) return run(0, value);
+BlockRun BlockLayout::block_in_segment(std::size_t value) const {
   const auto found = std::upper_bound(
       segments_.begin(), segments_.end(), value,
       [](std::size_t v, const Segment& segment) { return v < segment.values_end; });

@@ -39,8 +39,15 @@ class BlockLayout {
   std::size_t blocks() const {
     return segments_.empty() ? blocks_of(values_) : segments_.back().blocks_end;
   }
-  // The whole block that holds the value.
-  BlockRun block_at(std::size_t value) const;
+  // The whole block that holds the value. Called several times per fragment, so the usual case is
+  // here.
+  BlockRun block_at(std::size_t value) const {
+    ATP_CHECK(value < values_);
+    if (!segments_.empty()) return block_in_segment(value);
+    const std::size_t number = value / kBlockValues;
+    const std::size_t begin = number * kBlockValues;
+    return {number, begin, std::min(begin + kBlockValues, values_)};
+  }
   BlockRun block(std::size_t number) const;
 
   // A hash on which all ranks must agree, part of the operation's fingerprint; 0 for one segment.
@@ -58,6 +65,7 @@ class BlockLayout {
     return (values + kBlockValues - 1) / kBlockValues;
   }
   BlockRun run(std::size_t segment, std::size_t value) const;
+  BlockRun block_in_segment(std::size_t value) const;
 
   std::size_t values_ = 0;
   std::vector<Segment> segments_;  // none: a single one
