@@ -67,7 +67,7 @@ def test_sources_that_are_compiled_together_are_checked_together(tidy):
     database.write_text(json.dumps([{"file": str(unit), "command": f"c++ {unit}"}]))
     status, output, read = tidy()
     assert (status, read) == (0, ["0.cc"])
-    assert "clang-tidy: 2 files in 1 units, 0 of them unchanged" in output
+    assert "clang-tidy: 2 files in 1 unit, 0 unchanged" in output
     assert tidy("two.cc")[::2] == (0, [])
     (tidy.root / "deep.h").write_text("int deep(int);\n")
     assert tidy("two.cc")[::2] == (0, ["0.cc"])

@@ -266,8 +266,9 @@ std::optional<StoryFinding> GroupStory::finding() {
   finding.kind = StoryFinding::Kind::kWaiting;
   if (finding.ranks.empty() || !finding.since) return std::nullopt;
   WallTime last = *finding.since;
-  for (const GroupMember& member : members_)
+  for (const GroupMember& member : members_) {
     last = std::max(last, on(member, member.record->written));
+  }
   return last - *finding.since >= kNoticeable ? std::optional(finding) : std::nullopt;
 }
 
