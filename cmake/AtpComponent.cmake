@@ -18,8 +18,8 @@
 # New files are picked up by the next build, without editing any CMake file.
 
 # The sources of a component share most of their headers, so with ATP_UNITY a compiler run takes up
-# to twelve of them, which halves the time of a build from nothing. Names in their anonymous
-# namespaces therefore have to be unique within a component.
+# to twelve of them and parses the headers once. Names in their anonymous namespaces therefore have
+# to be unique within a component.
 
 # atp_unity(<variable> <name> <source>...): sources in <build folder>/unity/<name> that include the
 # given ones, or these themselves without ATP_UNITY.
@@ -28,6 +28,12 @@ function(atp_unity out name)
     set(${out} ${ARGN} PARENT_SCOPE)
     return()
   endif()
+  get_property(before GLOBAL PROPERTY "ATP_UNITY ${name}")
+  if(before AND NOT "${before}" STREQUAL "${ARGN}")
+    message(FATAL_ERROR "atp_unity(${name}): already has other sources, which these would replace; "
+                        "choose another name")
+  endif()
+  set_property(GLOBAL PROPERTY "ATP_UNITY ${name}" "${ARGN}")
   list(LENGTH ARGN count)
   math(EXPR parts "(${count} + 11) / 12")
   set(index 0)

@@ -185,8 +185,9 @@ TEST(WorkerDetaching, ADetachedWorkerDoesNotDetachAgain) {
   }
   EXPECT_FALSE(s.worker.attached());
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kDetachments], 1u);
-  for (const SentPacket& join : joins(s.run()))
+  for (const SentPacket& join : joins(s.run())) {
     EXPECT_EQ(Join::read(join.view().body)->detachments, 1u);
+  }
 }
 
 // Fires every timer for this time, without an answer on any path.
