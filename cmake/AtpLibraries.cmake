@@ -38,12 +38,17 @@ set(ATP_PLANNER OFF)
 if(nlohmann_json_FOUND AND yaml-cpp_FOUND)
   set(ATP_PLANNER ON)
   _atp_find_archive(yaml_cpp_archive libyaml-cpp.a libyaml-cpp-dev)
+  # Since 0.8 its target has a namespace.
+  set(yaml_cpp yaml-cpp)
+  if(TARGET yaml-cpp::yaml-cpp)
+    set(yaml_cpp yaml-cpp::yaml-cpp)
+  endif()
   # Debian compiles the archive for programs, not for shared objects such as the Python binding.
   add_library(atp_yaml INTERFACE)
   target_include_directories(atp_yaml SYSTEM INTERFACE
-                             $<TARGET_PROPERTY:yaml-cpp,INTERFACE_INCLUDE_DIRECTORIES>)
+                             $<TARGET_PROPERTY:${yaml_cpp},INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(atp_yaml INTERFACE
-    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>,yaml-cpp,${yaml_cpp_archive}>)
+    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>,${yaml_cpp},${yaml_cpp_archive}>)
 else()
   message(STATUS "atp.planner is left out: it needs yaml-cpp and nlohmann-json "
                  "(libyaml-cpp-dev, nlohmann-json3-dev)")

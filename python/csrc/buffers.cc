@@ -16,15 +16,15 @@ using c10d::ReduceOp;
 // Autograd must not record views and copies of a leaf that requires gradients.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Whether its values are its bytes in memory order.
+// Whether its values are its bytes in the processor's memory, in order.
 bool is_plain(const at::Tensor& tensor, at::ScalarType type) {
-  return tensor.scalar_type() == type && is_dense(tensor) && tensor.is_contiguous() &&
-         !tensor.is_conj() && !tensor.is_neg();
+  return tensor.device().is_cpu() && tensor.scalar_type() == type && is_dense(tensor) &&
+         tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
 at::Tensor plain(const at::Tensor& tensor) {
   const NoAutograd guard;
-  return tensor.resolve_conj().resolve_neg().contiguous();
+  return on_cpu(tensor.resolve_conj().resolve_neg().contiguous());
 }
 
 // Whether the tensor that gets the result holds the input before.
@@ -112,6 +112,17 @@ bool has_sum(at::ScalarType type) {
 
 }  // namespace
 
+// Pinned memory, so that the device copies at full speed. The copy waits for the work that the
+// caller has queued on the device's current stream: the values are those that the caller sees.
+at::Tensor on_cpu(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return tensor;
+  const NoAutograd guard;
+  at::Tensor copy =
+      at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
+  copy.copy_(tensor);
+  return copy;
+}
+
 ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int ranks) {
   const bool averages = asked.op_ == ReduceOp::AVG;
   const bool scales = asked.op_ == ReduceOp::PREMUL_SUM;
@@ -157,9 +168,10 @@ at::Tensor Buffers::input(const at::Tensor& tensor) {
 }
 
 void Buffers::check_device(const char* operation, const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), operation,
-                    ": atp sums CPU tensors, and this one is on ", tensor.device().str(),
-                    "; move it with .cpu(), or use nccl for tensors on a GPU");
+  TORCH_CHECK_VALUE(!tensor.is_meta(), operation,
+                    ": expected a tensor with values, and this one is on meta, which has none; "
+                    "create it on the CPU or on a GPU, with torch.empty_like(tensor, device=\"cpu\") "
+                    "for example");
 }
 
 void Buffers::check_output(const at::Tensor& output) const {

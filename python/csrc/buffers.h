@@ -12,12 +12,18 @@
 
 // The memory that one collective actually reads and writes, and its conversions before and after.
 //
-// A contiguous tensor is used in place. Any other gets a contiguous copy, which is written back at
-// the end if it holds a result: strides are local to a rank, so they must decide neither the path
-// nor the order in which elements meet those of other ranks. A type that the transport does not
-// support is sent as a wider one.
+// A contiguous tensor on the CPU is used in place. Any other gets a contiguous copy there, which is
+// written back at the end if it holds a result: strides and devices are local to a rank, so they
+// must decide neither the path nor the order in which elements meet those of other ranks. A type
+// that the transport does not support is sent as a wider one.
+//
+// The copy from a device waits for the caller's current stream, and the copy back is complete when
+// the operation is. So the caller's thread waits for its GPU, but needs to order no streams.
 
 namespace atp::pytorch {
+
+// The tensor itself, or a contiguous copy of one that a device holds.
+at::Tensor on_cpu(const at::Tensor& tensor);
 
 class Buffers {
  public:
@@ -29,7 +35,7 @@ class Buffers {
 
   explicit Buffers(const Name& name) : name_(name) {}
 
-  // Refuses tensors that are not on the CPU.
+  // Refuses tensors without values.
   static void check_device(const char* operation, const at::Tensor& tensor);
 
   // Sends the values as this type. Results are narrowed to the tensors' own type: integers keep the

@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kForSlowDisk{1000};
 
+// A Future must know the devices of its value in advance.
+std::vector<c10::Device> devices_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<c10::Device> devices;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.device().is_cpu()) devices.push_back(tensor.device());
+  }
+  return devices;
+}
+
 }  // namespace
 
 CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
@@ -18,8 +27,8 @@ CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
       sequence_(sequence),
       results_(results),
       buffers_(std::move(buffers)),
-      future_(
-          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+      future_(c10::make_intrusive<c10::ivalue::Future>(
+          c10::ListType::create(c10::TensorType::get()), devices_of(results))) {
 }
 
 // One that was refused after it was begun never settles.

@@ -24,7 +24,7 @@ namespace atp::pytorch {
 
 class CollectiveWork final : public c10d::Work {
  public:
-  // `results`: the Future's value. The tensors are dense tensors on the CPU.
+  // `results`: the Future's value.
   CollectiveWork(int rank, std::uint64_t sequence, const std::vector<at::Tensor>& results,
                  Buffers buffers);
   ~CollectiveWork() override;

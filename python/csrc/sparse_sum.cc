@@ -30,8 +30,8 @@ std::int64_t head_value(const at::Tensor& head, std::size_t index) {
 SparseSum::SparseSum(Peers& peers, const at::Tensor& tensor, std::chrono::milliseconds timeout)
     : peers_(peers), timeout_(timeout), first_number_(peers.reserve(3)), own_(coalesced(tensor)) {
   const NoAutograd guard;
-  own_indices_ = own_._indices().contiguous();
-  own_values_ = own_._values().contiguous();
+  own_indices_ = on_cpu(own_._indices().contiguous());
+  own_values_ = on_cpu(own_._values().contiguous());
   own_head_ = at::zeros({static_cast<std::int64_t>(kHead)}, at::kLong);
   auto* head = static_cast<std::int64_t*>(own_head_.mutable_data_ptr());
   head[0] = own_values_.size(0);

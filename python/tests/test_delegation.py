@@ -212,9 +212,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_a_tensor_on_another_device_is_refused_with_advice_in_every_call(ranks, algorithm):
-    # No GPU is needed: a tensor on "meta" is also on another device, and the group's object for
-    # "cuda" is the same.
+def test_a_tensor_without_values_is_refused_with_advice_in_every_call(ranks, algorithm):
     def body(rank):
         backend = dist.group.WORLD._get_backend(torch.device("cuda"))
         texts = {}
@@ -230,5 +228,5 @@ def test_a_tensor_on_another_device_is_refused_with_advice_in_every_call(ranks, 
     options = atp.torch.Options(algorithm=algorithm)
     for texts in ranks.run(2, body, pg_options=options):
         for text in texts.values():
-            assert "atp sums CPU tensors, and this one is on meta" in text
-            assert ".cpu()" in text and "nccl" in text
+            assert "expected a tensor with values, and this one is on meta" in text
+            assert "create it on the CPU or on a GPU" in text

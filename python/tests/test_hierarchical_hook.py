@@ -39,11 +39,12 @@ class Uneven(torch.nn.Module):
         return self.layers(x)
 
 
-def gradients(model, rank, steps=3):
+def gradients(model, rank, steps=3, device="cpu"):
     found = []
     for step in range(steps):
         generator = torch.Generator().manual_seed(100 * step + rank)
-        model(torch.randn(4, 7, generator=generator)).square().sum().backward()
+        inputs = torch.randn(4, 7, generator=generator).to(device)
+        model(inputs).square().sum().backward()
         found.append([parameter.grad.clone() for parameter in model.parameters()])
         model.zero_grad()
     return found

@@ -5,7 +5,7 @@
 
     dist.init_process_group("atp")      # under `atp run -n 4 -- python train.py`
 
-All-reduces of dense tensors on the CPU go through the switches and the server that the route names,
+All-reduces of dense tensors go through the switches and the server that the route names,
 or through shared memory if all ranks are on one host: sums and averages of float32, bfloat16 and
 float16, sums of integers, maxima and minima. They are added as integers or exactly. Everything else
 goes over TCP connections between ranks, and is added in a fixed order. All ranks get the same bits

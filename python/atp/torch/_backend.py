@@ -25,7 +25,7 @@ def register() -> None:
     """Registers the backend "atp" with torch. Idempotent."""
     if "atp" in dist.Backend.backend_list:
         return
-    # "cuda" is claimed so that tensors on a GPU get our error, which says what to do.
+    # Tensors on a GPU are copied to the processor's memory, and the results back.
     dist.Backend.register_backend("atp", _create, extended_api=True, devices=["cpu", "cuda"])
     atexit.register(_leave_at_exit)
 

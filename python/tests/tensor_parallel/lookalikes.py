@@ -113,7 +113,8 @@ class GPT2(nn.Module):
         self.lm_head.weight = self.wte.weight
 
     def forward(self, tokens):
-        x = self.drop(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1])))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.drop(self.wte(tokens) + self.wpe(positions))
         for block in self.h:
             x = block(x)
         return self.lm_head(self.ln_f(x))
