@@ -26,7 +26,7 @@ Plan plan_of(const char* name, const char* about, JobPlan job, Budgets budgets,
 
 Plan claimed() {
   Plan plan = plan_of("claimed", "another job claims the aggregator and leaves it", two_ranks({1}),
-                      {.losses = 1, .duplicates = 1, .early_timers = 1}, 200'000);
+                      {.losses = 1, .duplicates = 1, .early_timers = 1}, 190'000);
   JobPlan other;
   other.key = {2, 1};
   other.ways = {{0}};

@@ -106,6 +106,12 @@ class LossRecovery {
     const Instant late = window.at(*overtaken).last_sent + clock.reordering_ends();
     overtaken_ = std::max(late, now + kBetweenBatches);
   }
+  // Whether a NACK may have crossed the fragment on its way: behind full queues the server asks for
+  // what is still to come, and repeats would make the queues longer.
+  static bool may_be_under_way(Instant now, const SentFragment& fragment,
+                               const RetransmissionTimeout& clock) {
+    return !is_late(now, fragment, clock);
+  }
   // The oldest fragment, if its early repeat must have been lost too.
   static std::optional<std::uint64_t> lost_again(Instant now, const SendWindow& window,
                                                  const RetransmissionTimeout& clock) {

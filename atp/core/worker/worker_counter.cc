@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "parameters_collided",
     "parameters_ecn",
     "nacks_received",
+    "nacks_early",
     "waiting_for_received",
     "joins_sent",
     "joins_answered",

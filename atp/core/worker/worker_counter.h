@@ -32,6 +32,7 @@ enum class WorkerCounter : std::uint8_t {
   kParametersCollided,
   kParametersEcn,
   kNacksReceived,
+  kNacksEarly,  // ignored: the fragment may still be on its way
   kWaitingForReceived,
   kJoinsSent,
   kJoinsAnswered,

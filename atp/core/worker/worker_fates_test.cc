@@ -17,6 +17,8 @@ constexpr std::uint64_t kPast = 0;
 constexpr std::uint64_t kExpected = 1;
 constexpr std::uint64_t kFuture = 4;
 
+constexpr Timing kTiming;
+
 void move(atp_header& h, When when) { h.sequence = when == When::kPast ? kPast : kFuture; }
 
 // A worker in the middle of an operation, and packets that its switch may send.
@@ -26,6 +28,7 @@ struct BusyWorker : WorkerScript {
     submit({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
     sent = gradients(run());
     answer(sent.at(kPast), {100, 200, 300, 400});
+    advance(kTiming.reorder_min);  // so that a NACK is not too early
     out.clear();
   }
 
@@ -81,7 +84,7 @@ std::vector<Message> messages() {
       {"FLUSH", worker.as(PacketType::kFlush), control_fates(W::kFlushesReceived)},
       {"NACK",
        worker.as(PacketType::kNack),
-       {W::kParametersDuplicate, W::kRepeatsPlain, W::kDropUnsentSequence, W::kRepeatsResend,
+       {W::kParametersDuplicate, W::kRepeatsPlain, W::kDropUnsentSequence, W::kNacksEarly,
         W::kDropWrongJob, W::kDropWrongJob, W::kDropWrongOperation, W::kDropWrongSource}},
       {"JOIN", worker.as(PacketType::kJoin), control_fates(W::kDropWrongDirection)},
       {"JOIN_ACK", worker.control(put_join_ack, PacketType::kJoinAck, worker.ack()),

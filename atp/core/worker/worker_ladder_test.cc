@@ -11,6 +11,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Before this a plain NACK is ignored, while no round trip is known.
+constexpr Duration kTolerance = Timing{}.reorder_min;
+
 TEST(WorkerLadder, TheTimerClimbsFromPlainToResendToDirectOnBothPaths) {
   WorkerScript s;
   s.join();
@@ -68,6 +71,7 @@ TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
     s.join();
     s.submit({1, 2, 3, 4});
     const auto sent = gradients(s.run());
+    s.advance(kTolerance);
     s.nack(sent.at(0), c.nack);
     const auto repeats = gradients(s.take());
     ASSERT_EQ(repeats.size(), 1u);
@@ -84,6 +88,7 @@ TEST(WorkerLadder, ANackThatNamesNoOperationMatchesAny) {
   s.submit({1, 2, 3, 4});
   SentPacket asked = gradients(s.run()).at(0);
   atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 12345);
+  s.advance(kTolerance);
   s.nack(asked, 0);
   EXPECT_TRUE(gradients(s.take()).empty()) << "a NACK for another operation";
   atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 0);
@@ -263,6 +268,39 @@ TEST(WorkerLadder, OvertakenFragmentsAreRepeatedTwoPerAnswer) {
   EXPECT_EQ(repeated, (std::vector<std::vector<std::uint64_t>>{{}, {}, {1, 2}, {3, 4}, {5, 6}}));
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kWindowCutsLoss], 1u)
       << "one cut for the whole train";
+}
+
+// Behind a full queue the server asks for what is still to come.
+TEST(WorkerLadder, APlainNackIsIgnoredWhileTheFragmentMayBeOnItsWay) {
+  struct Case {
+    const char* name;
+    Duration after;
+    std::uint8_t nack;
+    bool repeats;
+  };
+  const Case cases[] = {
+      {"within a round trip and the tolerance", milliseconds(2), 0, false},
+      {"after both", milliseconds(3), 0, true},
+      {"DIRECT, at once", milliseconds(0), ATP_FLAG_DIRECT, true},
+      {"FLOAT, at once", milliseconds(0), ATP_FLAG_FLOAT, true},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WorkerScript s;
+    s.join();
+    answer_one_after_a_millisecond(s);
+    s.submit({1, 2, 3, 4});
+    const auto sent = gradients(s.run());
+    s.advance(c.after);
+    s.nack(sent.at(0), c.nack);
+    EXPECT_EQ(gradients(s.take()).size(), c.repeats ? 1u : 0u);
+    EXPECT_EQ(s.worker.counters()[WorkerCounter::kNacksEarly], c.repeats ? 0u : 1u);
+    const bool is_loss = c.repeats && c.nack == 0;
+    EXPECT_EQ(s.worker.counters()[WorkerCounter::kWindowCutsLoss], is_loss ? 1u : 0u);
+    s.advance(milliseconds(3));
+    s.nack(sent.at(0), 0);
+    EXPECT_EQ(gradients(s.take()).size(), 1u) << "the next NACK comes late enough";
+  }
 }
 
 }  // namespace

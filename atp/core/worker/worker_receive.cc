@@ -157,11 +157,15 @@ void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) 
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
   const std::uint64_t sequence = packet.header.sequence;
+  const bool is_plain = !packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT);
+  if (is_plain && stream->recovery.may_be_under_way(turn.now, stream->window.at(sequence), clock_)) {
+    return turn.count(WorkerCounter::kNacksEarly);
+  }
   if (packet.has(ATP_FLAG_FLOAT) && may_be_floats(stream->operations.find(sequence).kind)) {
     stream->window.at(sequence).float_mode = true;
   }
   // A plain NACK means that this rank's packet was lost; NACKs for overlaps and floats have a flag.
-  if (!packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT)) cut_window_for_loss();
+  if (is_plain) cut_window_for_loss();
   const Rung least = packet.has(ATP_FLAG_DIRECT) ? Rung::kDirect : Rung::kNone;
   repeat(turn, *stream, sequence, least, Cause::kAsked);
 }

@@ -14,6 +14,12 @@ STATUS = "atp/core/worker/worker_membership_status.cc"
 
 SENDING = [
     Rule(
+        "a worker repeats what a NACK may have crossed on its way",
+        RECEIVE,
+        "if (is_plain && stream->recovery.may_be_under_way(",
+        "if (false && stream->recovery.may_be_under_way(",
+    ),
+    Rule(
         "a worker repeats plainly for ever",
         RECOVERY + ".cc",
         "repeat.rung = std::max(least, climbs ? next_rung(fragment.rung) : fragment.rung);",
