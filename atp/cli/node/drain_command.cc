@@ -29,7 +29,7 @@ constexpr const char* kDrainExamples = R"(Examples:
   atp drain 127.0.0.1:5501
       the switch on this machine takes no new jobs, and ends when its last one has; return at once
   atp drain 10.0.0.9:5500 --wait 3600
-      the same for a server, and wait up to an hour for its end
+      the same for a server, and wait up to an hour for it to end
   atp drain 10.0.0.1:5700-5703 10.0.0.9:5600-5603 --wait 3600
       all lanes of a switch and of a server
   sudo atp drain 127.0.0.1:5500 --wait 3600 && sudo systemctl restart atp-server@main

@@ -64,8 +64,8 @@ void add_serve_options(const Command& command, ServeOptions& options) {
   command
       .add_option(
           "--lanes", options.lanes,
-          "Number of nodes, one per core, on consecutive ports from that of --listen on; ranks "
-          "address them as HOST:FIRST-LAST")
+          "Number of nodes, one per core, on consecutive ports starting with that of --listen; "
+          "ranks address them as HOST:FIRST-LAST")
       .type_name("N")
       .in_range(1u, kMaxLanes)
       .show_default();

@@ -25,7 +25,7 @@ namespace atp {
 
 struct ServeOptions {
   std::string listen;
-  std::uint32_t lanes = 1;   // nodes on consecutive ports from `listen` on (lanes.h)
+  std::uint32_t lanes = 1;   // nodes on consecutive ports, from that of `listen` (lanes.h)
   std::uint32_t values = 0;  // maximum per fragment; 0: what fits the MTU
   std::string stats_file;
   double stats_interval_s = 1;
