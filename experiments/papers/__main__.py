@@ -7,7 +7,7 @@ Runs the entries (experiments/papers/registry.py) and stores a result of each in
 out/papers): KEY.json with the commit, KEY.csv and KEY.svg, and index.md of all. A result of the
 same commit and size is not run again, unless --again is given, so an interrupted run goes on where
 it was. Each run asserts the shape of its figure: orders, crossings, and factors within stated
-bands. --quick takes less data; --page also writes a page with its pictures, for docs/papers.md.
+bands. --quick uses less data; --page also writes a page with its pictures, for docs/papers.md.
 Exit code 1: a shape does not hold or an entry failed; the last lines name them.
 """
 

@@ -57,8 +57,8 @@ ENTRIES = [
         "8 workers, ImageNet: as many epochs over ATP as over BytePS; VGG16 1.25 times as fast to "
         "75 % top-5, ResNet50 1.02 times to 93 %, ResNet152 likewise",
         State.REAL,
-        "a small model and other data: only that accuracy needs no more steps is shown here. How "
-        "much faster a step is, Fig. 8 and Fig. 18 ask",
+        "a small model and other data: only that accuracy needs no more steps is shown here. "
+        "Fig. 8 and Fig. 18 show how much faster a step is",
         "a CNN on Fashion-MNIST, 4 ranks on one machine's loopback, equal steps and seeds over "
         "atp and over Gloo",
         "equal steps: yes; time: see Fig. 8 and Fig. 18",

@@ -11,7 +11,7 @@ _INTRODUCTION = (
     "Multi-tenant Learning* (NSDI '21), here *in-network*, and *ATP: Adaptive Tensor Parallelism "
     "for Foundation Models*, here *tensor*. `make papers` runs every figure that can be run here; "
     "with `ARGS='--page docs/papers.md'` it also writes this page. `ARGS='--figure 14'` runs one. "
-    "`ARGS=--quick` runs the quick form, which takes less data and a few minutes. Each run checks "
+    "`ARGS=--quick` runs the quick form: less data, in a few minutes. Each run checks "
     "the shape of its figure: orders, crossings, and factors within stated bands. A figure that "
     "needs a Tofino or GPUs is marked *not shown*; no number is made up for it. Our pictures "
     "include the paper's numbers where its text gives any."

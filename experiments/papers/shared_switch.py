@@ -347,7 +347,7 @@ ENTRIES = [
         "they drift in and out of step",
         HOSTS
         + "; 1/1000 of a model per iteration, published compute times of an RTX 2080 Ti, AIMD",
-        "about: yes",
+        "roughly: yes",
         figure_20,
     ),
 ]

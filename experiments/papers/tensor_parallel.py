@@ -157,7 +157,7 @@ def figure_12(size):
         rows,
         EXACT,
         [
-            Check("largest distance to the formula", worst, 0, 6e-5),
+            Check("largest deviation from the formula", worst, 0, 6e-5),
             Check("ATP-OPT, 1,024 devices over 4", last["ATP-OPT"] / first["ATP-OPT"], 0.1, 0.2),
             Check("ATP-1, 1,024 devices over 4", last["ATP-1"] / first["ATP-1"], 1.2, 1.4),
         ],
@@ -165,7 +165,7 @@ def figure_12(size):
     )
 
 
-GPUS = "speeds of eight A100 and of four models need those GPUs, and no model predicts them"
+GPUS = "speeds of eight A100s and of four models need those GPUs, and no model predicts them"
 ENTRIES = [
     Entry(
         "tp-table1",
@@ -200,7 +200,7 @@ ENTRIES = [
     Entry(
         "tp-10",
         "Fig. 10, §5.2: training against Megatron-LM, 2D and 2.5D",
-        "four GPT models on IC1 to IC4 (8 or 16 A100): 37 % to 64 % faster than Megatron-LM on "
+        "four GPT models on IC1 to IC4 (8 or 16 A100s): 37 % to 64 % faster than Megatron-LM on "
         "IC1, little elsewhere",
         State.NOT_SHOWN,
         GPUS,

@@ -272,7 +272,7 @@ ENTRIES = [
         "Fig. 3, §2.2: phases of communication",
         "VGG16 with one worker and one server alternates between sending and pausing (a picture)",
         State.SIMULATED,
-        "nothing overlaps in this run, so the pause is all of the computing",
+        "nothing overlaps in this run, so the pauses are the whole compute time",
         HOSTS + "; one worker, 1/1000 of VGG16, pauses of 95 to 286 µs",
         "yes",
         figure_3,
