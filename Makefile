@@ -18,7 +18,7 @@ help:
 	@echo "make test     set up, build, and run every test"
 	@echo "make test-real-programs  test with Lightning, accelerate, transformers and torch's own tests, in a separate venv"
 	@echo "make package  build the Debian package, the wheel and the source package, into build/packages"
-	@echo "make test-packages  as root: install and run these packages from nothing"
+	@echo "make test-packages  as root: install and run these packages from scratch"
 	@echo "make bench    time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"
 	@echo "make papers   run every figure and table of both papers; compare ours (ARGS=--quick: shapes only)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"

@@ -158,7 +158,7 @@ ENTRIES = [
         "probes beyond what the aggregators hold, and then halves its window",
         HOSTS + "; 100 aggregators, ports of 200 kB, server 60 Gbit/s; both sides have the same "
         "largest window, which is swept",
-        "with a large window: yes; with a fitting one: no gain",
+        "with a large window: yes; with one that fits: no gain",
         figure_15,
     ),
 ]

@@ -79,8 +79,8 @@ def verdict(rows):
         for workers, r in sorted(ratios.items())
     )
     return report.verdict(
-        "on half of the aggregators dynamic sharing loses 5 to 10 %, static more (Fig. 13a)",
-        "dynamic sharing with congestion control on half of the aggregators reaches, of static's "
+        "with half of the aggregators dynamic sharing loses 5 to 10 %, static more (Fig. 13a)",
+        "dynamic sharing with half of the aggregators and congestion control reaches, of static's "
         f"goodput, {ours}",
         "a fragment without an aggregator crosses the server's link once per worker, so "
         "that costs jobs of four workers more than jobs of two. The paper does not say how many "

@@ -1,4 +1,4 @@
-"""What `make package` builds, installed and run from nothing: `make test-packages`, as root.
+"""What `make package` builds, installed and run from scratch: `make test-packages`, as root.
 
 The Debian package's life is in in_machine, which runs under a systemd of its own on a bare Debian
 (debootstrap: half a minute, with the packages of earlier runs in ATP_DEBS or apt's cache).

@@ -88,7 +88,7 @@ void run_sim(const SimOptions& options) {
 
 void add_seed_options(const Command& command, SimOptions& options) {
   command.add_option("--seed", options.seed, "First seed").type_name("N").show_default();
-  command.add_option("--count", options.count, "Number of seeds, from the first on")
+  command.add_option("--count", options.count, "Number of seeds, starting with the first")
       .type_name("N")
       .in_range(std::uint64_t{1}, kMaxSeeds)
       .show_default();

@@ -28,7 +28,7 @@ constexpr const char* kViewExamples = R"(Examples:
   atp view /etc/atp/cluster.yaml
       show the cluster live at http://127.0.0.1:5580/: problems, tree, jobs, ranks, events
   ssh -L 5580:127.0.0.1:5580 ops1 atp view /etc/atp/cluster.yaml
-      do the same on host ops1, for the browser of this machine
+      do the same on host ops1, for the browser on this machine
   atp view 127.0.0.1:5501 127.0.0.1:5500
       show two nodes, without a cluster file
   atp run --cluster cluster.yaml --host a0 --status-from 10.0.7.0/24
