@@ -143,6 +143,13 @@ def test_the_directives_are_where_sbatch_reads_them(script):
     assert all(re.fullmatch(r"#SBATCH --[a-z-]+(=\S+)?", line) for line in directives)
 
 
+@pytest.mark.parametrize("script", ["server.sbatch", "switch.sbatch"])
+def test_the_drain_begins_as_long_before_the_time_limit_as_slurm_allows(script):
+    """sbatch refuses more than 16 bits of seconds: "Invalid --signal specification"."""
+    (seconds,) = re.findall(r"#SBATCH --signal=B:USR1@(\d+)", (SCRIPTS / script).read_text())
+    assert 12 * 3600 <= int(seconds) <= 65535
+
+
 def test_a_job_over_two_nodes_sums_through_the_switch_and_the_server(services):
     bench = ["atp", "bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "5"]
     job = services.submit("job.sbatch", "n3,n4", 77, services.cluster, *bench)
@@ -176,7 +183,7 @@ def test_before_the_time_limit_a_service_drains(services):
     bench = ["atp", "bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "1000000"]
     job = services.submit("job.sbatch", "n3,n4", 80, services.cluster, *bench)
     wait_until(lambda: "values per fragment" in job.output(), "the job")
-    services.server.signal(signal.SIGUSR1)  # --signal=B:USR1@86400
+    services.server.signal(signal.SIGUSR1)  # --signal=B:USR1@64800
     wait_until(lambda: "draining, 1 job left" in services.server.output(), "the drain", SECONDS)
     time.sleep(1)
     assert services.server.running() and job.running()
