@@ -105,7 +105,7 @@ struct WayCounts {
 // Chooses for each operation the path that is expected to be faster. It starts from the figures;
 // once the ranks have measured operations of a size, their times count instead.
 //
-// Expected times that are close prove little. So the second and third operation of each size try
+// Expected times that are close prove little. So the second to fourth operation of each size try
 // the other path, if that is expected to take at most twice as long. Later, to notice when the
 // other path has become faster, an operation tries it as soon as the expected loss is at most a
 // fiftieth of the time spent since the last trial.
@@ -114,8 +114,9 @@ class WayChoice {
   // A path that is slower by less than a twentieth keeps its operations.
   static constexpr std::uint64_t kKeepsPercent = 105;
   static constexpr std::uint64_t kTrialShare = 50;
-  // Two, because the first operation on a path also opens its windows.
-  static constexpr std::uint64_t kEarlyTrials = 2;
+  // Three, because the first operations on a path also open its windows (over four servers the first
+  // two of 16 MiB took a quarter longer than later ones), and the first exchange follows.
+  static constexpr std::uint64_t kEarlyTrials = 3;
   static constexpr std::uint64_t kEarlyTrialCost = 2;  // in times of the usual path
 
   explicit WayChoice(const FiguresOfWays& figures);

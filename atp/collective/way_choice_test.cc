@@ -122,18 +122,18 @@ struct EarlyCase {
   std::vector<SumWay> ways;
 };
 const std::vector<EarlyCase> kEarlyCases = {
-    {"the second and the third operation, if the other path may be as fast",
+    {"the second to the fourth operation, if the other path may be as fast",
      kFastSwitch,
-     {kMiB, kMiB, kMiB, kMiB, kMiB},
-     {kNetwork, kRing, kRing, kNetwork, kNetwork}},
+     {kMiB, kMiB, kMiB, kMiB, kMiB, kMiB},
+     {kNetwork, kRing, kRing, kRing, kNetwork, kNetwork}},
     {"none, if the other path is expected to take more than twice as long",
      kSlowSwitch,
      {kMiB, kMiB, kMiB, kMiB},
      {kRing, kRing, kRing, kRing}},
     {"each size by itself",
      kFastSwitch,
-     {kMiB, 2 * kMiB, kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, kMiB, kMiB},
-     {kNetwork, kNetwork, kRing, kRing, kRing, kNetwork, kRing, kNetwork}},
+     {kMiB, 2 * kMiB, kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, kMiB, kMiB, kMiB},
+     {kNetwork, kNetwork, kRing, kRing, kRing, kRing, kNetwork, kRing, kRing, kNetwork}},
 };
 
 TEST(WayChoice, EarlyOperationsTryTheOtherPath) {

@@ -18,10 +18,11 @@ FIGURES_VARIABLE = "ATP_WAY_FIGURES"
 
 _WAYS = ("innetwork", "ring")
 _JUDGED_EVERY = 256  # operations
-# Sizes of the probe's sums in values, each by both ways; the next size only if time is left.
+# Sizes of the probe's sums in values, each by both ways. The next size gets as many rounds as fit
+# into the limit. The largest matters most: only from there on are sums spread over servers.
 _PROBED = (1024, 16384, 262144)
 _ROUNDS = 3
-_PROBE_LIMIT_NS = 400_000_000
+_PROBE_LIMIT_NS = 800_000_000
 
 _NO_ROUTE = "no route to a server was given: set ATP_ROUTE or Options.route"
 
@@ -146,8 +147,11 @@ def _probe(meeting, options, timeout, group, ring):
         "ring": lambda **what: ring.measure(**what, numbers=options.numbers),
     }
     points = {way: [] for way in _WAYS}
+    rounds = _ROUNDS
     for values in _PROBED:
-        said = {way: _measured(measures[way], values, options.join_timeout) for way in _WAYS}
+        said = {
+            way: _measured(measures[way], values, rounds, options.join_timeout) for way in _WAYS
+        }
         of_all = [
             json.loads(text)
             for text in meeting.exchange(f"probe/{values}", json.dumps(said), timeout)
@@ -161,14 +165,23 @@ def _probe(meeting, options, timeout, group, ring):
                 points[way].append((4 * values, max(said[way] for said in of_all)))
         if failed:
             return None, failed
-        if sum(16 * points[way][-1][1] for way in _WAYS) * (_ROUNDS + 1) > _PROBE_LIMIT_NS:
+        rounds = _rounds_of_next([points[way][-1][1] for way in _WAYS])
+        if rounds == 0:
             break
     return Figures(**{way: line_through(points[way]) for way in _WAYS}, text="measured"), {}
 
 
-def _measured(measure, values: int, timeout: datetime.timedelta) -> int | str:
+def _rounds_of_next(nanoseconds: list[int]) -> int:
+    """How many rounds of a size 16 times as large fit into the limit, after one that is not timed.
+
+    nanoseconds: what each way took for the last size.
+    """
+    return min(_ROUNDS, max(0, _PROBE_LIMIT_NS // (16 * max(1, sum(nanoseconds))) - 1))
+
+
+def _measured(measure, values: int, rounds: int, timeout: datetime.timedelta) -> int | str:
     try:
-        return measure(values=values, rounds=_ROUNDS, timeout=timeout)
+        return measure(values=values, rounds=rounds, timeout=timeout)
     except RuntimeError as failure:
         return _first_line(failure)
 
