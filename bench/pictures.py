@@ -59,7 +59,12 @@ def _bars(rows):
                 linewidth=2,
                 label="lower bound of the links" if number == 0 else None,
             )
-    labels = [f"{name}\n{_size(size)}" for name, size in places]
+    ranks = {row["workload"]: row["ranks"] for row in rows}
+    by_ranks = len(set(ranks.values())) == len(ranks) > 1
+    labels = [
+        f"{ranks[name]} ranks\n{_size(size)}" if by_ranks else f"{name}\n{_size(size)}"
+        for name, size in places
+    ]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
     axis.set_ylabel("time, ms")
     axis.grid(axis="y", alpha=0.3)
