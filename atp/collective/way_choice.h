@@ -114,8 +114,8 @@ class WayChoice {
   // A path that is slower by less than a twentieth keeps its operations.
   static constexpr std::uint64_t kKeepsPercent = 105;
   static constexpr std::uint64_t kTrialShare = 50;
-  // Three, because the first operations on a path also open its windows (over four servers the first
-  // two of 16 MiB took a quarter longer than later ones), and the first exchange follows.
+  // Three, because the first operations on a path also open its windows (over four servers the
+  // first two of 16 MiB took a quarter longer than later ones), and the first exchange follows.
   static constexpr std::uint64_t kEarlyTrials = 3;
   static constexpr std::uint64_t kEarlyTrialCost = 2;  // in times of the usual path
 

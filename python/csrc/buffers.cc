@@ -168,10 +168,11 @@ at::Tensor Buffers::input(const at::Tensor& tensor) {
 }
 
 void Buffers::check_device(const char* operation, const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(!tensor.is_meta(), operation,
-                    ": expected a tensor with values, and this one is on meta, which has none; "
-                    "create it on the CPU or on a GPU, with torch.empty_like(tensor, device=\"cpu\") "
-                    "for example");
+  TORCH_CHECK_VALUE(
+      !tensor.is_meta(), operation,
+      ": expected a tensor with values, and this one is on meta, which has none; "
+      "create it on the CPU or on a GPU, with torch.empty_like(tensor, device=\"cpu\") "
+      "for example");
 }
 
 void Buffers::check_output(const at::Tensor& output) const {

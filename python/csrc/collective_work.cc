@@ -28,8 +28,7 @@ CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
       results_(results),
       buffers_(std::move(buffers)),
       future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()), devices_of(results))) {
-}
+          c10::ListType::create(c10::TensorType::get()), devices_of(results))) {}
 
 // One that was refused after it was begun never settles.
 CollectiveWork::~CollectiveWork() {

@@ -158,7 +158,8 @@ void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) 
   if (stream == nullptr) return;
   const std::uint64_t sequence = packet.header.sequence;
   const bool is_plain = !packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT);
-  if (is_plain && stream->recovery.may_be_under_way(turn.now, stream->window.at(sequence), clock_)) {
+  if (is_plain &&
+      stream->recovery.may_be_under_way(turn.now, stream->window.at(sequence), clock_)) {
     return turn.count(WorkerCounter::kNacksEarly);
   }
   if (packet.has(ATP_FLAG_FLOAT) && may_be_floats(stream->operations.find(sequence).kind)) {

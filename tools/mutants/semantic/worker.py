@@ -16,8 +16,8 @@ SENDING = [
     Rule(
         "a worker repeats what a NACK may have crossed on its way",
         RECEIVE,
-        "if (is_plain && stream->recovery.may_be_under_way(",
-        "if (false && stream->recovery.may_be_under_way(",
+        "stream->recovery.may_be_under_way(turn.now, stream->window.at(sequence), clock_)",
+        "false",
     ),
     Rule(
         "a worker repeats plainly for ever",

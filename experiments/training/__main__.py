@@ -1,0 +1,131 @@
+"""The demo's training on shaped links: over atp and over Gloo, alternately.
+
+    .venv/bin/python -m experiments.training [FOLDER]
+
+Each rank has a network namespace with a link of --mbit in each direction. The switch and the server
+have one each, with links N + 1 times as fast. Both backends get the same links, TCP cubic, and the
+same images; a run trains for one epoch. The time of a step is the median over a run. Checks that
+all ranks end with the same weights. Writes training.csv and .svg into FOLDER (default:
+out/training).
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments import report
+from experiments.report import plt
+from lab.network import Network
+from lab.ranks import KEEP_MEMORY, run_ranks
+
+ATP = report.BUILD / "bin" / "atp"
+TRAIN = report.REPOSITORY / "examples" / "demo" / "train.py"
+BACKENDS = ("atp", "gloo")
+LIMIT_S = 900
+
+
+def start_services(network):
+    server, switch = network["server"], network["switch"]
+    for host, role, port, more in (
+        (server, "server", 5500, ()),
+        (switch, "switch", 5501, ("--upstream", f"{server.address}/32")),
+    ):
+        process = host.start(ATP, role, "--listen", f"{host.address}:{port}", *more)
+        network.wait_for_line(process, "listening on")
+    return f"{switch.address}:5501,{server.address}:5500"
+
+
+def train(network, hosts, route, backend, arguments, folder):
+    """The result of one run, as rank 0 wrote it."""
+    words = (sys.executable, TRAIN, "--backend", backend, "--images", arguments.images,
+             "--epochs", 1, "--out", folder)  # fmt: skip
+    run_ranks(network, words, LIMIT_S, {**KEEP_MEMORY, "ATP_ROUTE": route}, hosts)
+    result = json.loads((Path(folder) / "result.json").read_text())
+    assert len(set(result["digests"])) == 1, "the ranks' weights differ"
+    return result
+
+
+def step_ms(result):
+    """The median time of a step, after the first ones, which connect."""
+    times = [result["begin"], *result["times"]]
+    steps = [1e3 * (after - before) for before, after in zip(times, times[1:], strict=False)]
+    return statistics.median(steps[3:])
+
+
+def measure(arguments):
+    """{backend: the time of a step in each round}, and the loss at the end of each."""
+    steps = {backend: [] for backend in BACKENDS}
+    losses = {}
+    names = [f"h{rank}" for rank in range(arguments.ranks)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Network(Path(folder), {"rack": [*names, "switch", "server"]}) as network,
+    ):
+        for name in names:
+            network.shape_host(name, arguments.mbit)
+        for name in ("switch", "server"):
+            network.shape_host(name, arguments.mbit * (arguments.ranks + 1))
+        hosts = [network[name] for name in names]
+        route = start_services(network)
+        for number in range(arguments.rounds):
+            for backend in BACKENDS:
+                out = f"{folder}/{backend}-{number}"
+                result = train(network, hosts, route, backend, arguments, out)
+                steps[backend].append(step_ms(result))
+                losses[backend] = result["losses"][-1]
+    return steps, losses
+
+
+def rows_of(steps, losses):
+    gloo = statistics.median(steps["gloo"])
+    return [
+        {
+            "backend": backend,
+            "step_ms": statistics.median(steps[backend]),
+            "least_ms": min(steps[backend]),
+            "most_ms": max(steps[backend]),
+            "over_gloo": statistics.median(steps[backend]) / gloo,
+            "last_loss": losses[backend],
+        }
+        for backend in BACKENDS
+    ]
+
+
+def print_rows(rows):
+    print("backend  ms per step (least to most)  over Gloo's  last loss")
+    for row in rows:
+        spread = f"({row['least_ms']:.1f} to {row['most_ms']:.1f})"
+        print(
+            f"{row['backend']:7} {row['step_ms']:9.1f} {spread:>18} {row['over_gloo']:12.2f} "
+            f"{row['last_loss']:10.4f}"
+        )
+
+
+def plot(rows):
+    figure, axis = plt.subplots(figsize=(5, 2), layout="constrained")
+    axis.barh([row["backend"] for row in rows], [row["step_ms"] for row in rows])
+    axis.invert_yaxis()
+    axis.set_xlabel("time of a training step, ms")
+    return figure
+
+
+def parse():
+    parser = report.parser(__doc__, "out/training")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=15_360, help="training images per run")
+    parser.add_argument("--mbit", type=int, default=200, help="bandwidth per rank's link")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
+    rows = rows_of(*measure(arguments))
+    print_rows(rows)
+    report.publish(f"{arguments.folder}/training", rows, plot(rows))
+
+
+if __name__ == "__main__":
+    main()
