@@ -123,6 +123,7 @@ FLIGHT_RECORDER = {
 }
 
 PERFORMANCE = {
+    "backend  ms per step": By("tests/experiments/test_training.py"),
     "ranks      bytes  memory ms": By("tests/experiments/test_memory_beside_gloo.py"),
     "ranks per host            ms": By("tests/experiments/test_several_hosts.py"),
     "atp server --listen 10.0.0.9:5600 --lanes 4": Here(
@@ -132,7 +133,7 @@ PERFORMANCE = {
         then="until atp status 10.0.0.1:5703 2>/dev/null; do sleep 0.1; done\n"
         "atp run -n 2 -- atp bench allreduce -e 64K",
     ),
-    "time atp run -n 4 --switch --lanes N": Never("a measurement of minutes"),
+    "/usr/bin/time atp run -n 4 --switch --lanes N": Never("a measurement of minutes"),
     ".venv/bin/python -m bench --without-mpi": Never("a measurement of hours"),
 }
 
