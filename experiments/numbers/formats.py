@@ -14,42 +14,24 @@ allow. Writes formats.csv and formats.svg into FOLDER (default: out/numbers).
 import json
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 from experiments import report
 from experiments.numbers.formats_rank import WAYS
-from experiments.report import BUILD, plt
-from lab.network import Network
+from experiments.report import plt
+from experiments.star import star
 from lab.ranks import run_ranks
 
 RANK = Path(__file__).with_name("formats_rank.py")
-ATP = BUILD / "bin" / "atp"
-SERVICES = {"switch": 5501, "server": 5500}
 LIMIT_S = 1800
 FRAME = 1514 / 1448  # Ethernet, IP and UDP or TCP headers, approximately
 
 
 def measure(arguments):
     """By format: seconds of each round, and the bytes that rank 0 sent per all-reduce."""
-    names = [f"h{rank}" for rank in range(arguments.ranks)]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Network(Path(folder), {"rack": [*names, "switch", "server"]}) as network,
-    ):
-        for name in names:
-            network.shape_host(name, arguments.mbit)
-        for name in ("switch", "server"):
-            network.shape_host(name, arguments.mbit * arguments.wide)
-        ways = {name: f"{network[name].address}:{port}" for name, port in SERVICES.items()}
-        for name, listen in ways.items():
-            words = ["--upstream", network.subnet + ".0/24"] if name == "switch" else []
-            process = network[name].start(ATP, name, "--listen", listen, *words)
-            network.wait_for_line(process, "istening", 30)
-        route = ",".join(ways.values())
-        result = Path(folder) / "result.json"
+    with star(arguments.ranks, arguments.mbit, arguments.wide) as (network, hosts, route):
+        result = network.folder / "result.json"
         words = (sys.executable, RANK, result, arguments.rounds, arguments.bytes)
-        hosts = [network[name] for name in names]
         run_ranks(network, [str(word) for word in words], LIMIT_S, {"ATP_ROUTE": route}, hosts)
         return json.loads(result.read_text())
 

@@ -12,29 +12,15 @@ out/training).
 import json
 import statistics
 import sys
-import tempfile
-from pathlib import Path
 
 from experiments import report
 from experiments.report import plt
-from lab.network import Network
+from experiments.star import star
 from lab.ranks import KEEP_MEMORY, run_ranks
 
-ATP = report.BUILD / "bin" / "atp"
 TRAIN = report.REPOSITORY / "examples" / "demo" / "train.py"
 BACKENDS = ("atp", "gloo")
 LIMIT_S = 900
-
-
-def start_services(network):
-    server, switch = network["server"], network["switch"]
-    for host, role, port, more in (
-        (server, "server", 5500, ()),
-        (switch, "switch", 5501, ("--upstream", f"{server.address}/32")),
-    ):
-        process = host.start(ATP, role, "--listen", f"{host.address}:{port}", *more)
-        network.wait_for_line(process, "listening on")
-    return f"{switch.address}:5501,{server.address}:5500"
 
 
 def train(network, hosts, route, backend, arguments, folder):
@@ -42,7 +28,7 @@ def train(network, hosts, route, backend, arguments, folder):
     words = (sys.executable, TRAIN, "--backend", backend, "--images", arguments.images,
              "--epochs", 1, "--out", folder)  # fmt: skip
     run_ranks(network, words, LIMIT_S, {**KEEP_MEMORY, "ATP_ROUTE": route}, hosts)
-    result = json.loads((Path(folder) / "result.json").read_text())
+    result = json.loads((folder / "result.json").read_text())
     assert len(set(result["digests"])) == 1, "the ranks' weights differ"
     return result
 
@@ -58,20 +44,10 @@ def measure(arguments):
     """{backend: the time of a step in each round}, and the loss at the end of each."""
     steps = {backend: [] for backend in BACKENDS}
     losses = {}
-    names = [f"h{rank}" for rank in range(arguments.ranks)]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Network(Path(folder), {"rack": [*names, "switch", "server"]}) as network,
-    ):
-        for name in names:
-            network.shape_host(name, arguments.mbit)
-        for name in ("switch", "server"):
-            network.shape_host(name, arguments.mbit * (arguments.ranks + 1))
-        hosts = [network[name] for name in names]
-        route = start_services(network)
+    with star(arguments.ranks, arguments.mbit, arguments.ranks + 1) as (network, hosts, route):
         for number in range(arguments.rounds):
             for backend in BACKENDS:
-                out = f"{folder}/{backend}-{number}"
+                out = network.folder / f"{backend}-{number}"
                 result = train(network, hosts, route, backend, arguments, out)
                 steps[backend].append(step_ms(result))
                 losses[backend] = result["losses"][-1]

@@ -191,6 +191,14 @@ def test_the_times_of_sizes_give_two_figures(points, expected):
     assert _choice.line_through(points) == expected
 
 
+@pytest.mark.parametrize(
+    "milliseconds, rounds",
+    [((0.1, 0.1), 3), ((6, 6), 3), ((12, 6), 1), ((20, 10), 0), ((1e6, 1e6), 0), ((0, 0), 3)],
+)
+def test_the_next_size_is_measured_as_often_as_time_permits(milliseconds, rounds):
+    assert _choice._rounds_of_next([int(each * 1e6) for each in milliseconds]) == rounds
+
+
 def test_without_a_route_the_ring_sums_and_a_warning_says_why(ranks, caplog):
     def body(rank):
         tensor = values(rank, 5000)
