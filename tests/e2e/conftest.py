@@ -37,11 +37,16 @@ def wait_until(condition, what="what this test needs", seconds=LIMIT_S):
 
 
 class Process:
-    """A program whose output goes to a file, so that it never blocks and can be read any time."""
+    """A program whose output goes to a file, so that it never blocks and can be read any time.
+
+    A program that is started again under the same name appends to the same file; output() is what
+    this one has written.
+    """
 
     def __init__(self, command, log, env=None):
         self.log = log
         with open(log, "ab") as out:
+            self.begin = out.tell()
             self.popen = subprocess.Popen(
                 [str(word) for word in command],
                 stdout=out,
@@ -51,7 +56,7 @@ class Process:
             )
 
     def output(self):
-        return self.log.read_text(errors="replace")
+        return self.log.read_bytes()[self.begin :].decode(errors="replace")
 
     def running(self):
         return self.popen.poll() is None
