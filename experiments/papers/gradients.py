@@ -161,11 +161,12 @@ def table_1(size):
         w: mean_of([r["false_per_epoch"] for r in rows if r["workers"] == w]) for w in shares
     }
     return Outcome(
-        "false positives per epoch: "
-        + ", ".join(
-            f"{w} workers {n:,.0f} ({shares[w][0]:.3%} of the packets)"
+        "False positives per epoch: "
+        + "; ".join(
+            f"{n:,.0f} with {w} workers ({shares[w][0]:.3%} of the packets)"
             for w, n in per_epoch.items()
-        ),
+        )
+        + ".",
         rows,
         spread_text(shares),
         [
@@ -185,12 +186,11 @@ def small_gradients(size):
     blocks = by_workers(rows, "blocks_lost", "nonzero")
     nonzero = by_workers(rows, "nonzero", "values")
     return Outcome(
-        f"not zero but below 1e-5: {below[8][0]:.1%} of the values at 8 workers, "
-        f"{below[64][0]:.1%} "
-        f"at 64 (another {1 - nonzero[8][0]:.0%} are exactly zero, which no format "
-        f"loses); below 1e-8: {tiny[8][0]:.3%} and {tiny[64][0]:.3%}; the product's "
-        "block exponents "
-        f"turn {blocks[8][0]:.4%} and {blocks[64][0]:.4%} of the nonzero values into zero",
+        f"At 8 workers {below[8][0]:.1%} of the values are not zero but below 1e-5, at 64 workers "
+        f"{below[64][0]:.1%}. (Another {1 - nonzero[8][0]:.0%} are exactly zero, which no format "
+        f"loses.) Below 1e-8 are {tiny[8][0]:.3%} and {tiny[64][0]:.3%}. The product's block "
+        f"exponents turn {blocks[8][0]:.4%} and {blocks[64][0]:.4%} of the nonzero values into "
+        "zero.",
         rows,
         spread_text(below),
         [
@@ -216,10 +216,10 @@ def overflow(size):
     fixed = by_workers(rows, "fixed_lost", "nonzero")
     blocks = by_workers(rows, "blocks_lost", "nonzero")
     return Outcome(
-        f"fragments whose sum overflows at the scale 1e8: {over[8][0]:.4%} at 8 workers, "
-        f"{over[64][0]:.4%} at 64; nonzero values that become zero: {fixed[8][0]:.3%} and "
-        f"{fixed[64][0]:.3%} with the fixed scale, {blocks[8][0]:.4%} and {blocks[64][0]:.4%} with "
-        "block exponents, which cannot overflow",
+        f"At the scale 1e8, {over[8][0]:.4%} of the fragments overflow at 8 workers and "
+        f"{over[64][0]:.4%} at 64. Of the nonzero values {fixed[8][0]:.3%} and {fixed[64][0]:.3%} "
+        f"become zero with the fixed scale, {blocks[8][0]:.4%} and {blocks[64][0]:.4%} with block "
+        "exponents, which cannot overflow.",
         rows,
         spread_text(fixed),
         [
@@ -243,30 +243,32 @@ def overflow(size):
 
 
 SETUP = (
-    "a CNN of 207 thousand parameters on Fashion-MNIST, Adam, 8 images per worker and step; the "
-    "gradients of 8, 16, 32 and 64 workers are computed in one process"
+    "A CNN of 207 thousand parameters trains on Fashion-MNIST, with Adam and 8 images per worker "
+    "and step. One process computes the gradients of 8, 16, 32 and 64 workers."
 )
 ENTRIES = [
     Entry(
         "table1",
         "Table 1, §B.2: false positives of the proactive check",
-        "ResNet50 on ImageNet, scale 1e8, threshold B = (2^31 - n) / (n s): 37,002, 231,528, "
-        "1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and 64 workers",
+        "ResNet50 on ImageNet, with the scale 1e8 and the threshold B = (2^31 - n) / (n s), has "
+        "37,002, 231,528, 1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and "
+        "64 workers.",
         State.COMPUTED,
-        "another model: its gradients are smaller and its epochs shorter, so the counts cannot be "
-        "compared, only how they rise. The product's check is off by default (ATP_OVERFLOW)",
+        "The model is another one. Its gradients are smaller and its epochs shorter, so the "
+        "counts cannot be compared, only how they rise. The product's check is off by default "
+        "(ATP_OVERFLOW).",
         SETUP,
-        "they appear, far fewer",
+        "they appear, but far fewer",
         table_1,
     ),
     Entry(
         "b1",
         "§B.1: gradients below 1e-5",
-        "18 % of ResNet50's gradients, 42.8 % of VGG16's, 39.8 % of AlexNet's are below 1e-5 (some "
-        "epochs); a scale chosen for the worst case loses them",
+        "18 % of ResNet50's gradients, 42.8 % of VGG16's and 39.8 % of AlexNet's are below 1e-5, "
+        "in some epochs. A scale chosen for the worst case loses them.",
         State.COMPUTED,
-        "another model, and only its first steps. The product has no scale to choose: an exponent "
-        "per block of 256 values follows the gradients",
+        "The model is another one, and this is only the beginning of its training. The product "
+        "has no scale to choose: an exponent per block of 256 values follows the gradients.",
         SETUP,
         "fewer here",
         small_gradients,
@@ -274,12 +276,13 @@ ENTRIES = [
     Entry(
         "overflow",
         "§5.3.1: overflow and lost precision",
-        "scale 1e8: only ResNet152 overflows, 445 packets per epoch (0.00002 %); 0.00002 % of "
-        "ResNet50's gradients are below 1e-8 and become zero",
+        "With the scale 1e8 only ResNet152 overflows, in 445 packets per epoch (0.00002 %). "
+        "0.00002 % of ResNet50's gradients are below 1e-8 and become zero.",
         State.COMPUTED,
-        "another model. Ours counts values that are not zero and round to zero, below 0.5e-8",
+        "The model is another one. We count values that are not zero and round to zero, which are"
+        " those below 0.5e-8.",
         SETUP,
-        "overflow: yes; more values vanish",
+        "overflow: yes; but more values vanish here",
         overflow,
     ),
 ]

@@ -24,9 +24,9 @@ def figure_9(size):
     table = summary(rows, ["levels"], COLUMNS)
     at = {row["levels"]: row["packets_to_server"] for row in table}
     return Outcome(
-        f"packets at the server per fragment: {at[2]:.3f} with two levels, {at[1]:.3f} with "
-        f"rack-scale aggregation, {at[0]:.3f} without a switch; two levels remove "
-        f"{1 - at[2] / at[1]:.1%} of rack-scale's traffic",
+        f"Packets at the server per fragment: {at[2]:.3f} with two levels, {at[1]:.3f} with "
+        f"aggregation at rack scale, {at[0]:.3f} without a switch. Two levels remove "
+        f"{1 - at[2] / at[1]:.1%} of the traffic at rack scale.",
         table,
         largest_spread(table, "packets_to_server"),
         [
@@ -63,9 +63,10 @@ def figure_12(size):
     ring = 100 / 2 / (2 * 2 / 3)  # two rings over the shared link, 4/3 of a tensor each
     ours = both["goodput_gbit"] / 2
     return Outcome(
-        f"two jobs get {ours:.1f} Gbit/s of sums each, Jain's index {both['jain_least']:.4f} or "
-        f"more; one alone {alone['goodput_gbit']:.1f}. Two rings at the link's full rate would get "
-        f"{ring:.1f} each: a job gets {ours / ring:.2f} times that bound",
+        f"Each of two jobs gets {ours:.1f} Gbit/s of sums, and Jain's index is at least "
+        f"{both['jain_least']:.4f}. One job alone gets {alone['goodput_gbit']:.1f}. Two rings at "
+        f"the link's full rate would get {ring:.1f} each, so a job gets {ours / ring:.2f} times "
+        "that bound.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -102,10 +103,10 @@ def figure_15(size):
     by_window = "; ".join(f"{w}: {at[w, 'aimd']:.1f} and {at[w, 'fixed']:.1f}" for w in windows)
     best = max(at.values())
     return Outcome(
-        f"Gbit/s with congestion control and without, by the largest window: {by_window}. At 1,024 "
-        f"that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times, at 64 "
-        f"{at[64, 'aimd'] / at[64, 'fixed']:.1f} times; with the large cap congestion control "
-        f"reaches {at[1024, 'aimd'] / best:.0%} of the best that any window reached",
+        "Gbit/s with congestion control and without, by the largest window in packets: "
+        f"{by_window}. At 1,024 that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times as fast, "
+        f"at 64 {at[64, 'aimd'] / at[64, 'fixed']:.1f} times. At 1,024 congestion control reaches "
+        f"{at[1024, 'aimd'] / best:.0%} of the best that any window reached.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -125,39 +126,40 @@ ENTRIES = [
     Entry(
         "9",
         "Fig. 9, §5.2.2: two levels of switches",
-        "six workers in three racks, the server in the third; Tofino's software model. Rack-scale "
-        "aggregation sends the server 3 times as many packets as ATP, which removes two thirds",
+        "Six workers are in three racks, and the server in the third of them; the switches are "
+        "Tofino's software model. Aggregation at rack scale, without a second level, sends the "
+        "server three times as many packets as ATP. So ATP removes two thirds of them.",
         State.SIMULATED,
-        "they do not: both counts are exact",
-        HOSTS + "; one job, ample aggregators",
+        "They do not: both counts are exact.",
+        HOSTS + ", one job, and more aggregators than it needs.",
         "yes",
         figure_9,
     ),
     Entry(
         "12",
         "Fig. 12, §5.3.2: two jobs on a dumbbell",
-        "two VGG16 jobs of 3 workers, one link of 100 Gbit/s between two ends; time to 75 % top-5 "
-        "accuracy: both ATP jobs equal, 1.20 times as fast as BytePS at its best, 1.25 times as "
-        "Horovod",
+        "Two VGG16 jobs of three workers share one link of 100 Gbit/s between two ends. Over ATP "
+        "both jobs take equally long to 75 % top-5 accuracy. They are 1.20 times as fast as over "
+        "BytePS at its best, and 1.25 times as fast as over Horovod.",
         State.SIMULATED,
-        "our jobs sum without computing, so sharing halves their speed. We compare with a bound, "
-        "rings at full rate, where the paper measured Horovod: that is harder to beat",
-        HOSTS + "; equal windows of 256, no training",
+        "Our jobs sum without computing, so sharing halves their speed. Where the paper measured "
+        "Horovod, we compare with a bound, rings at full rate, which is harder to beat.",
+        HOSTS + ", with equal windows of 256 packets, and no training.",
         "equal: yes; speed: only compared with a bound",
         figure_12,
     ),
     Entry(
         "15",
         "Fig. 15, §5.5: congestion control",
-        "one VGG16 job of 8 workers, half of the aggregators, the server receives 60 Gbit/s: 7.5 "
-        "Gbit/s and 66.8 img/s with congestion control, 0 to 4 Gbit/s and 23.2 img/s without "
-        '("3X"; 2.9 times)',
+        "One VGG16 job of eight workers has half of the aggregators, and its server receives at "
+        "60 Gbit/s. With congestion control it gets 7.5 Gbit/s and 66.8 images per second, "
+        'without it 0 to 4 Gbit/s and 23.2 images per second ("3X"; that is 2.9 times).',
         State.SIMULATED,
-        "the factor depends on the window: with one that fits, both are equal. Our job only sums, "
-        "and its timers are scaled to the round trip (a loss costs 1 ms). AIMD with a large cap "
-        "probes beyond what the aggregators hold, and then halves its window",
-        HOSTS + "; 100 aggregators, ports of 200 kB, server 60 Gbit/s; both sides have the same "
-        "largest window, which is swept",
+        "The factor depends on the largest window: if it fits, both are equally fast. Our job "
+        "only sums, and its timers are scaled to the round trip, so a loss costs 1 ms. With a "
+        "large maximum, AIMD probes beyond what the aggregators hold, and then halves its window.",
+        HOSTS + ", 100 aggregators, ports with queues of 200 kB, and a server with 60 "
+        "Gbit/s. Both sides have the same largest window, which is swept.",
         "with a large window: yes; with one that fits: no gain",
         figure_15,
     ),

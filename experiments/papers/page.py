@@ -1,5 +1,6 @@
 """docs/papers.md, made from stored results."""
 
+import re
 import textwrap
 
 from experiments.papers import store
@@ -7,31 +8,36 @@ from experiments.papers.entry import Check, State
 from experiments.papers.registry import ENTRIES, INA, TP
 
 _INTRODUCTION = (
-    "This page puts the results of two papers beside ours: *ATP: In-network Aggregation for "
-    "Multi-tenant Learning* (NSDI '21), here *in-network*, and *ATP: Adaptive Tensor Parallelism "
-    "for Foundation Models*, here *tensor*. `make papers` runs every figure that can be run here; "
-    "with `ARGS='--page docs/papers.md'` it also writes this page. `ARGS='--figure 14'` runs one. "
-    "`ARGS=--quick` runs the quick form: less data, in a few minutes. Each run checks "
-    "the shape of its figure: orders, crossings, and factors within stated bands. A figure that "
-    "needs a Tofino or GPUs is marked *not shown*; no number is made up for it. Our pictures "
-    "include the paper's numbers where its text gives any."
+    "This page puts the results of two papers beside ours. The first is *ATP: In-network "
+    "Aggregation for Multi-tenant Learning* (NSDI '21), called *in-network* below. The second is "
+    "*ATP: Adaptive Tensor Parallelism for Foundation Models*, called *tensor*. `make papers` runs "
+    "every figure that can be run here. With `ARGS='--page docs/papers.md'` it also writes this "
+    "page, and with `ARGS='--figure 14'` it runs one figure. `ARGS=--quick` runs the quick form, "
+    "which has less data and takes a few minutes. Each run checks the shape of its figure: which "
+    "system is ahead, where curves cross, and whether factors are within stated bands. A figure "
+    "that needs a Tofino or GPUs is marked *not shown*, and no number is made up for it. Where a "
+    "paper's text gives numbers, our picture includes them."
 )
 _STATES = (
-    "*Real processes*: the product, in network namespaces or on loopback. *Simulated*: the "
-    "product's own worker, switch and server in a simulated network. *Computed*: arithmetic, on "
-    "real gradients or by the planner. The *standard hosts* of simulated figures have links of 100 "
-    "Gbit/s and 1 µs, and need 18 ns per packet. A packet has 62 values (362 bytes on the wire), "
-    "and every sum is checked. The *static pool* is a separate model, of SwitchML."
+    "A figure is shown in one of three ways. *Real processes* are the product, in network "
+    "namespaces or on loopback. *Simulated* means the product's own worker, switch and server in a "
+    "simulated network. *Computed* means arithmetic, on real gradients or by the planner. The "
+    "*standard hosts* of simulated figures have links of 100 Gbit/s with a delay of 1 µs, and need "
+    "18 ns per packet. A packet has 62 values (362 bytes on the wire), and every sum is checked. "
+    "The *static pool* is not the product, but a separate model of SwitchML."
 )
-# Claim of the abstract or introduction, and the entries that answer it.
+# Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [
-    ("1.24 to 8.7 times other systems on one job", "8"),
-    ("38 % over static sharing under contention", "13a"),
-    ("half of the aggregators: 5 to 10 % slower", "13a"),
-    ("two thirds less traffic at the server", "9"),
-    ("loss up to 0.1 % costs nothing; 34 % better recovery", "10"),
-    ("congestion control: 3 times", "15"),
-    ("37 % to 64 % over Megatron-LM", "tp-10"),
+    ("One job trains 1.24 to 8.7 times as fast as with other systems", "8"),
+    (
+        "Under contention dynamic sharing is 38 % better than static; with half of the aggregators "
+        "it loses 5 to 10 %",
+        "13a",
+    ),
+    ("Two levels of switches save two thirds of the traffic at the server", "9"),
+    ("Up to 0.1 % loss costs nothing, and recovery is 34 % better", "10"),
+    ("Congestion control makes a job 3 times as fast", "15"),
+    ("Training is 37 % to 64 % faster than with Megatron-LM", "tp-10"),
 ]
 
 
@@ -39,9 +45,14 @@ def wrapped(text):
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
+def spaced(text):
+    """With a space before each percent sign, as on all our pages."""
+    return re.sub(r"(?<=\d)%", " %", text)
+
+
 def item(name, text):
     return textwrap.fill(
-        f"* **{name}**: {text}",
+        f"* **{name}**: {spaced(text)}",
         120,
         subsequent_indent="  ",
         break_long_words=False,
@@ -70,7 +81,7 @@ def verdict(entry, found):
 
 
 def section(entry, found, pictures):
-    lines = [f"### {entry.title}", "", item("paper", entry.claim)]
+    lines = [f"### {entry.title}", "", item("the paper", entry.claim)]
     if entry.state is State.NOT_SHOWN:
         return [*lines, item("ours", f"not shown: {entry.why}"), ""]
     if found is None:
@@ -113,11 +124,9 @@ def contents(results, pictures="papers"):
     lines += ["## The headline claims", ""]
     for claim, key in HEADLINES:
         found, entry = results.get(key), by_key[key]
-        if found:
-            ours = f"{found['ours']} ({anchor(entry)})"
-        else:
-            ours = f"{'not shown' if entry.run is None else 'not run yet'} ({anchor(entry)})"
-        lines.append(item(claim, ours))
+        said = "not shown" if entry.run is None else verdict(entry, found)
+        ours = f"{said}. {found['ours']}" if found else said
+        lines.append(item(claim, f"{ours} ({anchor(entry)})"))
     lines += ["", "## All entries", ""]
     lines += ["| paper | figure | here | does the claim hold |", "|---|---|---|---|"]
     lines += [

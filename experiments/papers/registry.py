@@ -20,20 +20,19 @@ _NOT_SHOWN = [
     Entry(
         "17",
         "Fig. 7 and 17: pseudocode of the switch",
-        "the rules for a packet, without and with loss",
+        "The paper gives the rules for a packet, without loss and with it.",
         State.NOT_SHOWN,
-        "rules, not a result. docs/protocol.md §4 has the product's, and "
-        "atp/core/dataplane/conformance a test for each",
+        "these are rules, not a result. docs/protocol.md §4 has the product's rules, and "
+        "atp/core/dataplane/conformance has a test for each.",
     ),
     Entry(
         "19",
         "Fig. 19, §D.1: optimizations for small packets",
-        "one worker, one server: TSO 3 times, multi-packet queues 1.47 times, two "
-        "passes 1.3 times, "
-        "6 times in all; the server saturates at 60 Gbit/s",
+        "With one worker and one server, TSO makes sending 3 times as fast, multi-packet queues "
+        "1.47 times and two passes 1.3 times: 6 times in all. The server saturates at 60 Gbit/s.",
         State.NOT_SHOWN,
-        "needs a ConnectX-5 and a Tofino. docs/architecture.md (*Numbers that shaped it*) says "
-        "what trains of packets gain on sockets",
+        "this needs a ConnectX-5 and a Tofino. docs/architecture.md (*Numbers that shaped it*) "
+        "says what trains of packets gain on sockets.",
     ),
 ]
 _ORDER = [

@@ -26,9 +26,9 @@ def figure_16b(size):
     (table,) = summary(rows, ["flows"], columns)
     shares = [table["job_share_least"], table["job_share_most"]]
     return Outcome(
-        f"the job gets {table['job_share']:.2f} of its fair share ({shares[0]:.2f} to "
-        f"{shares[1]:.2f}), the flow {table['tcp_share']:.2f}; together {table['together']:.0%} of "
-        "the link",
+        f"The job gets {table['job_share']:.2f} of its fair share ({shares[0]:.2f} to "
+        f"{shares[1]:.2f}), and the flow {table['tcp_share']:.2f}. Together they get "
+        f"{table['together']:.0%} of the link.",
         rows,
         f"{len(rows)} runs, the job's share {shares[0]:.2f} to {shares[1]:.2f}",
         [
@@ -49,22 +49,24 @@ ENTRIES = [
     Entry(
         "16a",
         "Fig. 16a, §5.5: VGG16 beside other traffic",
-        "6 workers and a server, a flow at line rate on one worker's link: the job "
-        "reaches its peak "
-        "(about 20 Gbit/s, less than its fair share), and both together nearly reach the line rate",
+        "Six workers and a server train while another flow sends at line rate on one worker's "
+        "link. The job reaches its peak of about 20 Gbit/s, which is less than its fair share, "
+        "and both together nearly reach the line rate.",
         State.NOT_SHOWN,
-        "there is no job of real processes yet that pauses as VGG16 does, beside TCP",
+        "there is no job of real processes yet that pauses as VGG16 does beside TCP.",
     ),
     Entry(
         "16b",
         "Fig. 16b, §5.5: a job that only sums beside other traffic",
-        "6 workers and a server on 100 Gbit/s, a flow at line rate on one worker's link: the job "
-        "comes near its fair share, and both together come near the line rate",
+        "Six workers and a server with links of 100 Gbit/s only sum, while another flow sends at "
+        "line rate on one worker's link. The job comes near its fair share, and both together "
+        "come near the line rate.",
         State.REAL,
-        "rates, queue and TCP's algorithm (cubic) differ; the job's window grows by a packet per "
-        "round trip, cubic's does not",
-        "two workers, a switch, a server and a cubic flow from one worker, each in a network "
-        "namespace; 50 Mbit/s, a queue of 100 kB; every element of every sum checked",
+        "The rates, the queue and TCP's algorithm (cubic) differ. The job's window grows by a "
+        "packet per round trip, cubic's does not.",
+        "Two workers, a switch, a server and a cubic flow from one worker run in network "
+        "namespaces of their own. The link has 50 Mbit/s and a queue of 100 kB. Every element of "
+        "every sum is checked.",
         "yes",
         figure_16b,
     ),

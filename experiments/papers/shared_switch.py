@@ -40,9 +40,10 @@ def figure_13a(size):
     gain = at["dynamic", quarter] / at["static", quarter]
     equal = at["equal", quarter] / at["static", quarter]
     return Outcome(
-        f"with half of the aggregators dynamic sharing loses {1 - kept:.1%}; at a quarter it has "
-        f"{gain:.2f} times static's goodput, and {equal:.2f} times with static's window; at 100 % "
-        f"{at['dynamic', full] / at['static', full]:.2f} times",
+        f"With half of the aggregators dynamic sharing loses {1 - kept:.1%}. With a quarter it has "
+        f"{gain:.2f} times the goodput of static sharing, and {equal:.2f} times if it gets the "
+        f"same window. With all of them it has {at['dynamic', full] / at['static', full]:.2f} "
+        "times.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -118,8 +119,8 @@ def figure_13b(size):
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     return Outcome(
-        f"summed at the server: {first[0]:.1%} of the fragments in the first fifth of the run, "
-        f"{last[0]:.2%} in the last; without rehash still {fixed[0]:.1%}",
+        f"In the first fifth of the run {first[0]:.1%} of the fragments are summed at the server, "
+        f"in the last fifth {last[0]:.2%}. Without rehash it is still {fixed[0]:.1%}.",
         rows,
         f"{len(size.seeds)} seeds, last fifth {last[1]:.2%} to {last[2]:.2%}",
         [
@@ -167,8 +168,8 @@ def figure_13c(size):
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     return Outcome(
-        f"while job 3 pauses, jobs 1 and 2 have {mean_of(ratios):.2f} times as many fragments "
-        "summed in the switch per interval as while it sums",
+        f"While job 3 pauses, jobs 1 and 2 have {mean_of(ratios):.2f} times as many fragments "
+        "summed in the switch per interval as while it sums.",
         rows,
         f"{len(ratios)} seeds, {min(ratios):.2f} to {max(ratios):.2f}",
         [Check("jobs 1 and 2 in the switch, job 3 off over on", min(ratios), 1.1, 20)],
@@ -204,8 +205,9 @@ def figure_14(size):
     table = summary(over_seeds(size, cases, options_of), ["jobs", "scheme"], COLUMNS)
     at = {row["scheme"]: row["goodput_gbit"] for row in table if row["jobs"] == 8}
     return Outcome(
-        f"with 8 jobs rehash reaches {at['rehash'] / at['static']:.0%} of static, hash without "
-        f"rehash {at['hash'] / at['static']:.0%}, linear {at['linear'] / at['static']:.0%}",
+        f"With 8 jobs rehash reaches {at['rehash'] / at['static']:.0%} of the static partition's "
+        f"goodput, hash without rehash {at['hash'] / at['static']:.0%}, and linear placement "
+        f"{at['linear'] / at['static']:.0%}.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -269,8 +271,9 @@ def figure_20(size):
     )
     figure.axes[0].tick_params(axis="x", labelsize=7)
     return Outcome(
-        "throughput relative to alone (the number is that of workers): "
-        + "; ".join(f"{pair}: {at[pair, 1]:.0%} and {at[pair, 2]:.0%}" for pair in pairs),
+        "Throughput relative to running alone (the number after a model is that of its workers): "
+        + "; ".join(f"{pair}: {at[pair, 1]:.0%} and {at[pair, 2]:.0%}" for pair in pairs)
+        + ".",
         table,
         largest_spread(table, "kept"),
         [
@@ -291,63 +294,64 @@ ENTRIES = [
     Entry(
         "13a",
         "Fig. 13a, §5.4.1: dynamic and static sharing",
-        "three VGG16 jobs, 1,980 aggregators (100 %) to 660 (33 %): equal at 100 %, "
-        "dynamic loses 5 "
-        "to 10 % at 50 %, and is 38 % better than static under heavy contention",
+        "Three VGG16 jobs share 1,980 aggregators (100 %) down to 660 (33 %). At 100 % dynamic "
+        "and static sharing are equally fast. At 50 % dynamic sharing loses 5 to 10 %. Under "
+        "heavy contention it is 38 % better than static sharing.",
         State.SIMULATED,
-        "the paper does not say how many workers its jobs had; a round trip is ten times shorter "
-        "here, so ten times fewer aggregators fill a link. By its scheme a static job's window is "
-        "its region; a row gives dynamic sharing the same window",
-        HOSTS + "; three jobs of two workers, pauses of 200 to 600 µs between sums of 248 KiB",
-        "half: yes; 38 %: not reached",
+        "The paper does not say how many workers its jobs had. A round trip is ten times shorter "
+        "here, so ten times fewer aggregators fill a link. In the paper's scheme the window of a "
+        "static job is its region; one of our rows gives dynamic sharing the same window.",
+        HOSTS + ". Three jobs of two workers pause for 200 to 600 µs between sums of 248 KiB.",
+        "with half of the aggregators yes; the 38 % are not reached",
         figure_13a,
     ),
     Entry(
         "13b",
         "Fig. 13b, §5.4.1: collisions over time",
-        "three jobs at 100 % of the aggregators: sums at the server vanish after 500 ms",
+        "Three jobs have 100 % of the aggregators. Sums at the server vanish after 500 ms.",
         State.SIMULATED,
-        "a round trip takes 5 µs here and a run some milliseconds, so the workers find free "
-        "aggregators a hundred times sooner",
-        HOSTS + "; three jobs of two workers, 384 aggregators, windows of 128",
+        "A round trip takes 5 µs here, and a run some milliseconds, so the workers find free "
+        "aggregators a hundred times sooner.",
+        HOSTS + ". Three jobs of two workers have 384 aggregators and windows of 128.",
         "yes",
         figure_13b,
     ),
     Entry(
         "13c",
         "Fig. 13c, §5.4.1: a job pauses",
-        "three jobs at 33 % of the aggregators: while job 3 pauses (samples 120 to 180 of 10 ms) "
-        "the sums of jobs 1 and 2 in the switch rise",
+        "Three jobs have 33 % of the aggregators. While job 3 pauses (samples 120 to 180, of 10 "
+        "ms each), more of jobs 1 and 2 is summed in the switch.",
         State.SIMULATED,
-        "how much they rise is not in the paper's text",
-        HOSTS + "; three jobs of two workers, 48 aggregators, windows of 64; jobs 1 and 2 "
-        "hardly pause, job 3 for 1.2 to 3.8 ms between its sums",
+        "The paper's text does not say how much more it is.",
+        HOSTS + ". Three jobs of two workers have 48 aggregators and windows of 64. Jobs 1 and "
+        "2 hardly pause; job 3 pauses for 1.2 to 3.8 ms between its sums.",
         "yes",
         figure_13c,
     ),
     Entry(
         "14",
         "Fig. 14, §5.4.2: placement",
-        "1 to 8 jobs that only sum, 100 % of the aggregators: hashing is about as good as static "
-        "and far better than linear placement (bars, no numbers)",
+        "One to eight jobs that only sum have 100 % of the aggregators. Hashing is about as good "
+        "as a static partition, and far better than linear placement. The paper shows bars "
+        "without numbers.",
         State.SIMULATED,
-        "the order is the paper's; hash without rehash is our addition, to show what rehash adds",
-        HOSTS + "; 512 aggregators, jobs of four workers, equal windows of 512 / jobs for all "
-        "schemes",
+        "The order is the paper's. Hash without rehash is our addition, to show what rehash adds.",
+        HOSTS + " and 512 aggregators. Jobs of four workers have equal windows of 512 / jobs in "
+        "all schemes.",
         "yes",
         figure_14,
     ),
     Entry(
         "20",
         "Fig. 20, §D.2: two training jobs on one switch",
-        "two VGG16 jobs of 3 workers lose 10 % each; 5 and 2 workers: 145.6 and 159.3 img/s; VGG16 "
-        "and ResNet50 lose 5 % and 10 %",
+        "Two VGG16 jobs of three workers lose 10 % each. With five and two workers they train "
+        "145.6 and 159.3 images per second. VGG16 and ResNet50 lose 5 % and 10 %.",
         State.SIMULATED,
-        "our jobs do not overlap summing with computing as layers do, and their pauses vary, so "
-        "they drift in and out of step",
-        HOSTS
-        + "; 1/1000 of a model per iteration, published compute times of an RTX 2080 Ti, AIMD",
-        "roughly: yes",
+        "Our jobs do not overlap summing with computing as layers do. Their pauses vary, so they "
+        "drift in and out of step.",
+        HOSTS + ", AIMD, 1/1000 of a model per iteration, and the published compute times of an "
+        "RTX 2080 Ti.",
+        "roughly yes",
         figure_20,
     ),
 ]

@@ -3,7 +3,7 @@
 from experiments.report import jain, plt
 from experiments.sharing.contest import play_all
 
-HOSTS = "the standard hosts"  # docs/papers.md says at its beginning what they are
+HOSTS = "The standard hosts"  # docs/papers.md says at its beginning what they are
 
 
 def over_seeds(size, cases, options_of):

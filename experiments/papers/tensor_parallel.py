@@ -6,8 +6,8 @@ import subprocess
 from experiments.papers.entry import Check, Entry, Outcome, State
 from experiments.report import BUILD, plt
 
-PLANNER = "the planner (atp/planner), asked by build/release/bin/planner_paper"
-EXACT = "one result: nothing is random"
+PLANNER = "The planner (atp/planner), asked by build/release/bin/planner_paper."
+EXACT = "none: nothing is random"
 DEVICES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -28,8 +28,10 @@ def rows_of(*places):
     ]
 
 
-def in_words(rows):
-    return "; ".join(f"{row['what']}: {row['ours']}" for row in rows)
+def bandwidths_of(row):
+    """A, B, C and D of "A between two, group B; C between two, group D GB/s"."""
+    words = row["ours"].removesuffix(" GB/s").replace(";", ",").split(", ")
+    return [float(word.split(" ")[-1] if "group" in word else word.split(" ")[0]) for word in words]
 
 
 def compare(names, paper, ours, label):
@@ -45,25 +47,24 @@ def compare(names, paper, ours, label):
 
 def figure_7a(size):
     rows = rows_of("Fig. 7a", "3.5")
-    matrix = [
-        float(word.split()[0]) for word in rows[0]["ours"].replace("group ", "").split(", ")[:1]
-    ]
-    group = float(rows[0]["ours"].split("group ")[-1].split()[0])
-    bandwidths = rows[1]["ours"].removesuffix(" GB/s").split(", ")
+    nodes, all_nodes, gpus, group = bandwidths_of(rows[0])
+    first, second = map(float, rows[1]["ours"].removesuffix(" GB/s").split(", "))
     return Outcome(
-        in_words(rows),
+        f"There are {nodes:g} GB/s between two nodes and {all_nodes:g} for the group of nodes, "
+        f"{gpus:g} between two GPUs of a node and {group:g} for their group. Mesh (8,2) has B1' = "
+        f"{first:g} and B2' = {second:g} GB/s, in the paper's units.",
         rows,
         EXACT,
         [
-            Check("GB/s between two nodes", matrix[0], 25, 25),
+            Check("GB/s between two nodes", nodes, 25, 25),
             Check("GB/s of a node's group, one direction", group, 300, 300),
-            Check("B1' of mesh (8,2), GB/s", float(bandwidths[0]), 12.5, 12.5),
-            Check("B2' of mesh (8,2), GB/s", float(bandwidths[1]), 200, 200),
+            Check("B1' of mesh (8,2), GB/s", first, 12.5, 12.5),
+            Check("B2' of mesh (8,2), GB/s", second, 200, 200),
         ],
         compare(
             ["nodes", "GPUs of a node", "B1' of (8,2)", "B2' of (8,2)"],
             [25, 600, 12.5, 200],
-            [matrix[0], group, *map(float, bandwidths)],
+            [nodes, group, first, second],
             "GB/s",
         ),
     )
@@ -71,20 +72,29 @@ def figure_7a(size):
 
 def figure_7b(size):
     rows = rows_of("Fig. 7b")
-    numbers = [
-        float(w.split(" ")[-1] if "group" in w else w.split(" ")[0])
-        for w in rows[0]["ours"].removesuffix(" GB/s").replace(";", ",").split(", ")
-    ]
+    numbers = two_rings, all_rings, devices, ring = bandwidths_of(rows[0])
     paper = [100, 200, 25, 50]
     names = ["two rings", "all rings", "two devices", "a ring"]
     checks = [Check(f"GB/s of {n}", o, p, p) for n, o, p in zip(names, numbers, paper, strict=True)]
-    return Outcome(in_words(rows), rows, EXACT, checks, compare(names, paper, numbers, "GB/s"))
+    return Outcome(
+        f"There are {two_rings:g} GB/s between two rings and {all_rings:g} for all rings, "
+        f"{devices:g} between two devices of a ring and {ring:g} for the ring.",
+        rows,
+        EXACT,
+        checks,
+        compare(names, paper, numbers, "GB/s"),
+    )
 
 
 def table_2(size):
     rows = rows_of("Table 2")
-    paper, ours = [], []
+    paper, ours, parts = [], [], []
     for row in rows:
+        parameters, operations = row["ours"].split(", ")
+        parts.append(
+            f"{row['what'].split(':')[0]} has {parameters} billion parameters and takes "
+            f"{operations} TFLOP per layer"
+        )
         paper.append(float(row["paper"].split(", ")[1]) * 2**40 / 1e12)
         ours.append(float(row["ours"].split(", ")[1]))
     names = ["M1", "M2", "M3", "M4"]
@@ -93,7 +103,11 @@ def table_2(size):
         for name, p, o in zip(names, paper, ours, strict=True)
     ]
     return Outcome(
-        in_words(rows), rows, EXACT, checks, compare(names, paper, ours, "TFLOP per layer")
+        "; ".join(parts) + ".",
+        rows,
+        EXACT,
+        checks,
+        compare(names, paper, ours, "TFLOP per layer"),
     )
 
 
@@ -108,7 +122,11 @@ def figure_11(size):
     second = [int(mesh.strip("()").split(",")[1]) for mesh in chosen]
     paper = [int(row["paper"].strip("()").split(",")[1]) for row in rows]
     return Outcome(
-        "; ".join(f"{r['where']}: {r['ours']}, the paper's {r['paper']}" for r in rows),
+        " ".join(
+            f"On {r['where'].split(', ')[1]} the planner chooses {mesh}, at a cost of {cost}; the "
+            f"paper chooses {r['paper']}."
+            for r, (mesh, cost) in ((r, r["ours"].split(" at ")) for r in rows)
+        ),
         rows,
         EXACT,
         [
@@ -150,10 +168,10 @@ def figure_12(size):
     )
     first, last = rows[0], rows[-1]
     return Outcome(
-        f"within {worst:.1g} of the paper's formula; from 4 to 1,024 devices ATP-1 goes from "
-        f"{first['ATP-1']:.2f} to {last['ATP-1']:.2f}, ATP-2 from {first['ATP-2']:.2f} to "
-        f"{last['ATP-2']:.2f}, the best mesh from {first['ATP-OPT']:.2f} to {last['ATP-OPT']:.2f} "
-        f"{last['mesh']}",
+        f"All costs are within {worst:.1g} of the paper's formula. From 4 to 1,024 devices ATP-1 "
+        f"goes from {first['ATP-1']:.2f} to {last['ATP-1']:.2f}, ATP-2 from {first['ATP-2']:.2f} "
+        f"to {last['ATP-2']:.2f}, and the best mesh from {first['ATP-OPT']:.2f} to "
+        f"{last['ATP-OPT']:.2f}, with {last['mesh']}.",
         rows,
         EXACT,
         [
@@ -165,24 +183,24 @@ def figure_12(size):
     )
 
 
-GPUS = "speeds of eight A100s and of four models need those GPUs, and no model predicts them"
+GPUS = "the speeds of eight A100s and of four models need those GPUs; no model predicts them."
 ENTRIES = [
     Entry(
         "tp-table1",
         "Table 1: sharding of data and tensor parallelism",
-        "data parallelism, column and row parallelism as sharding specs",
+        "The table gives data parallelism, and column and row parallelism, as sharding specs.",
         State.NOT_SHOWN,
-        "a definition, not a result. docs/tensor-parallel.md has the product's specs, and "
-        "python/tests compares their results with unsharded blocks",
+        "this is a definition, not a result. docs/tensor-parallel.md has the product's specs, and"
+        " python/tests compares their results with unsharded blocks.",
     ),
     Entry(
         "tp-7a",
         "Fig. 7a, §3.4: four nodes of four GPUs",
-        "200 Gbit/s HDR between nodes, NVLink within: group bandwidths of 25 and 600 GB/s; mesh "
-        "(8,2) has B1' 12.5 and B2' 200 GB/s",
+        "HDR of 200 Gbit/s connects the nodes, and NVLink the GPUs of a node. The group "
+        "bandwidths are 25 and 600 GB/s, and mesh (8,2) has B1' = 12.5 and B2' = 200 GB/s.",
         State.COMPUTED,
-        "the paper's 600 GB/s counts both directions of NVLink, its 25 GB/s one direction of HDR; "
-        "we count one direction of each. B1' and B2' are in the paper's units",
+        "The paper's 600 GB/s counts both directions of NVLink, its 25 GB/s one direction of HDR."
+        " We count one direction of each. B1' and B2' are in the paper's units.",
         PLANNER,
         "yes",
         figure_7a,
@@ -190,9 +208,10 @@ ENTRIES = [
     Entry(
         "tp-7b",
         "Fig. 7b, §3.4: a torus of 4 x 4",
-        "links of 25 GB/s: 100 and 200 between rings, 25 and 50 within",
+        "A torus with links of 25 GB/s has 100 GB/s between two rings and 200 for all of them, 25"
+        " between two devices of a ring and 50 for the ring.",
         State.COMPUTED,
-        "they do not",
+        "They do not.",
         PLANNER,
         "yes",
         figure_7b,
@@ -200,17 +219,17 @@ ENTRIES = [
     Entry(
         "tp-10",
         "Fig. 10, §5.2: training against Megatron-LM, 2D and 2.5D",
-        "four GPT models on IC1 to IC4 (8 or 16 A100s): 37 % to 64 % faster than Megatron-LM on "
-        "IC1, little elsewhere",
+        "Four GPT models train on IC1 to IC4 with 8 or 16 A100s. On IC1 they are 37 % to 64 % "
+        "faster than with Megatron-LM, elsewhere little faster.",
         State.NOT_SHOWN,
         GPUS,
     ),
     Entry(
         "tp-table2",
         "Table 2: four sizes of GPT",
-        "M1 to M4: 0.048 to 1.728 billion parameters, 2.625 to 83.25 TFLOP per layer",
+        "M1 to M4 have 0.048 to 1.728 billion parameters, and take 2.625 to 83.25 TFLOP per layer.",
         State.COMPUTED,
-        "the paper divides by 2^40 and prints TFLOP; we compare in the same unit",
+        "The paper divides by 2^40 and prints TFLOP. We compare in the same unit.",
         PLANNER,
         "yes",
         table_2,
@@ -218,31 +237,32 @@ ENTRIES = [
     Entry(
         "tp-table3",
         "Table 3, §5.2: overlap by chunks",
-        "TFLOP/s per GPU of M2 to M4 on IC1 to IC4 with 1, 2 and 4 chunks; 4 chunks gain 16 % to "
-        "21 % on IC4, 1 % to 3 % within a machine",
+        "The table has the TFLOP/s per GPU of M2 to M4 on IC1 to IC4 with 1, 2 and 4 chunks. Four"
+        " chunks gain 16 % to 21 % on IC4, and 1 % to 3 % within a machine.",
         State.NOT_SHOWN,
-        GPUS + ". (By the table's own numbers 4 chunks gain -0.2 % to 3.5 % "
-        "within a machine: docs/planner.md)",
+        GPUS + " (By the table's own numbers four chunks gain -0.2 % to 3.5 % within "
+        "a machine: docs/planner.md.)",
     ),
     Entry(
         "tp-11",
         "Fig. 11, §5.3: the mesh that is chosen",
-        "IC2 and IC3 with 8 GPUs: mesh (8,1); IC4 with 16: (8,2); measured best there",
+        "On IC2 and IC3 with 8 GPUs mesh (8,1) is chosen, on IC4 with 16 GPUs (8,2). In "
+        "measurements these were the best there.",
         State.COMPUTED,
-        "by the paper's own equations (4,2) is better on IC2 and IC3: the paper forgets a factor "
-        "of its equation 4, and its curves cross at 7 devices, not 8. docs/tensor-parallel.md "
-        "measures meshes of real processes on shaped links",
+        "By the paper's own equations (4,2) is better on IC2 and IC3. The paper forgets a factor "
+        "of its equation 4, and its curves cross at 7 devices, not at 8. docs/tensor-parallel.md "
+        "measures meshes of real processes on shaped links.",
         PLANNER,
-        "IC4: yes; IC2, IC3: no",
+        "on IC4 yes; on IC2 and IC3 no",
         figure_11,
     ),
     Entry(
         "tp-12",
         "Fig. 12, §5.4: communication by number of devices",
-        "T = (14 d2 + 4 d1 - 18) / (d1 d2): ATP-1 rises with the devices, ATP-2 and ATP-4 fall, "
-        "and so does the best mesh",
+        "T = (14 d2 + 4 d1 - 18) / (d1 d2). ATP-1 rises with the number of devices. ATP-2 and "
+        "ATP-4 fall, and so does the best mesh.",
         State.COMPUTED,
-        "they do not; with a fixed d2 the cost tends to 4/d2 and falls no further",
+        "They do not. With a fixed d2 the cost tends to 4/d2 and falls no further.",
         PLANNER,
         "yes",
         figure_12,
