@@ -19,6 +19,16 @@
 //
 // A switch that is a program on a host receives a tensor from each child and the sum from above,
 // and sends as much: s + 1 tensors over that host's link in each direction, for each group.
+//
+// If that link is the bottleneck, both directions are busy all the time only while few fragments
+// are in flight. With a deep queue and no loss a rank's window grows to its maximum, and the ranks
+// send a whole window at once. The sums then return through the same queue, behind all gradients,
+// and the copies to the children, s per sum, have to wait for them. With q groups of s children,
+// whose links have bandwidth b, before a switch's link with bandwidth B, the gradients of a burst
+// arrive in time 1/b, take q s/B to pass, and one sum passes for every s of them; the other sums
+// take q s/B to leave as copies. Per byte of a burst and a group that is
+//     q s/B + (q s/B - (1 - 1/s)/b),
+// and so (1 - 1/s) (q s/B - 1/b) more than the q (s + 1)/B of a link that is busy both ways.
 
 namespace atp::planner {
 namespace {
@@ -108,6 +118,18 @@ void add_serving(const Interconnect& interconnect, const Serving& serving, std::
   }
 }
 
+// What a window that is sent at once takes longer on the link of a switch's host.
+Burst burst_of(const Level& level, const GroupLevel& group, const Tree& tree) {
+  const Aggregation& aggregation = *level.aggregation;
+  const double s = group.own;
+  const double of_switch = groups_in_switch(group) * s / aggregation.switch_bandwidth.value;
+  const double of_child = group.sharing / level.bandwidth.value;
+  if (of_switch <= of_child) return {};  // the children's links are the bottleneck
+  // `wire` is packet bytes per tensor byte.
+  const double packet = 1.0 * aggregation.payload_bytes + aggregation.header_bytes;
+  return {aggregation.burst * packet / tree.wire, tree.wire * (1 - 1 / s) * (of_switch - of_child)};
+}
+
 // Adds what a switch on a host sends: the sum upwards, or everything that falls back, and a copy to
 // each child.
 void load_switch(const Interconnect& interconnect, const GroupGeometry& geometry, std::size_t index,
@@ -118,8 +140,9 @@ void load_switch(const Interconnect& interconnect, const GroupGeometry& geometry
   const double phi = fallback_share(aggregation, group);
   const double groups = groups_in_switch(group);
   const double load = groups * tree.wire * (group.own + 1 - phi + phi * group.own);
-  cost.links.push_back(
-      {LinkRole::kSwitchHost, index, groups, load, load / aggregation.switch_bandwidth.value});
+  cost.links.push_back({LinkRole::kSwitchHost, index, groups, load,
+                        load / aggregation.switch_bandwidth.value,
+                        burst_of(interconnect.levels[index], group, tree)});
 }
 
 // Adds one level of a tree; returns the load of one group on a child's link.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
 
 #include "atp/planner/link_load.h"
 #include "atp/planner/testing_interconnects.h"
@@ -141,6 +144,79 @@ TEST(SwitchHosts, LimitAnAllReduceIfTheirLinksAreLikeTheRanks) {
   EXPECT_DOUBLE_EQ(fullest.seconds_per_byte, 9 / 1e9);
   machine.interconnect.levels[0].aggregation->switch_bandwidth = {16e9};
   EXPECT_EQ(machine.cost().fullest().role, LinkRole::kUplink);
+}
+
+// Passes the packets of one operation over the link of a switch's host, one per unit of time in
+// each direction, first come, first served. All ranks send everything at once, over links of the
+// same rate. Returns when the last copy has left.
+double time_of_burst(std::uint32_t ranks, std::uint32_t groups, std::uint32_t fragments) {
+  std::deque<std::int64_t> arriving;  // the number of a gradient's fragment; -1: a sum
+  std::vector<std::uint32_t> found(std::size_t{groups} * fragments);
+  std::uint32_t sent = 0, sums = 0;
+  double leaving = 0, time = 0;
+  while (sums < found.size()) {
+    if (sent < fragments) {
+      for (std::uint32_t group = 0; group < groups; ++group) {
+        arriving.insert(arriving.end(), ranks, std::int64_t{group} * fragments + sent);
+      }
+      ++sent;
+    }
+    const std::int64_t packet = arriving.front();
+    arriving.pop_front();
+    if (packet < 0) {
+      leaving += ranks;
+      ++sums;
+    } else if (++found[static_cast<std::size_t>(packet)] == ranks) {
+      leaving += 1;
+      arriving.push_back(-1);
+    }
+    leaving = std::max(0.0, leaving - 1);
+    time += 1;
+  }
+  return time + leaving;
+}
+
+TEST(SwitchHosts, TakeLongerIfAllGradientsOfAWindowPrecedeTheSums) {
+  struct Row {
+    std::uint32_t ranks, groups;
+  };
+  for (const Row& row : {Row{4, 1}, Row{8, 1}, Row{2, 2}, Row{2, 4}, Row{4, 2}}) {
+    const double fragments = 2000;
+    Machine machine;
+    machine.add(row.ranks * row.groups, Aggregation{.switch_bandwidth = {1e9}, .burst = 2000});
+    machine.layout = {{row.ranks, row.groups}};
+    const LinkLoad link = machine.cost().fullest();
+    ASSERT_EQ(link.role, LinkRole::kSwitchHost);
+    const double found = (fragments * link.seconds_per_byte + link.burst.of(fragments)) * 1e9;
+    const double expected = time_of_burst(row.ranks, row.groups, 2000);
+    EXPECT_NEAR(found / expected, 1, 0.02) << row.ranks << " ranks, " << row.groups << " groups";
+    EXPECT_GT(found, 1.2 * fragments * link.seconds_per_byte * 1e9);
+  }
+}
+
+TEST(SwitchHosts, TakeNoLongerBeyondAWindowOrIfTheRanksLinksAreSlower) {
+  Machine machine;
+  machine.add(4, Aggregation{.payload_bytes = 1000,
+                             .header_bytes = 100,
+                             .wire_bytes_per_value = 2,
+                             .switch_bandwidth = {1e9},
+                             .burst = 10});
+  const Burst burst = machine.cost().fullest().burst;
+  EXPECT_DOUBLE_EQ(burst.bytes, 10 * 1000 * 4 / 2.0);  // float32 as int16
+  EXPECT_DOUBLE_EQ(burst.of(1e9), burst.of(burst.bytes));
+  EXPECT_DOUBLE_EQ(burst.of(1e9, 3), 3 * burst.of(burst.bytes));
+  EXPECT_DOUBLE_EQ(burst.seconds_per_byte, 0.5 * 1.1 * (1 - 1 / 4.0) * (4 - 1) / 1e9);
+  machine.interconnect.levels[0].aggregation->switch_bandwidth = {4e9};
+  EXPECT_EQ(machine.cost().fullest().burst.of(1e9), 0);
+}
+
+TEST(Rings, GetTheShareOfStreamsOfALinkWhosePacketsAreCounted) {
+  Machine machine;
+  machine.add(4, Aggregation{.stream_share = 0.8});
+  const AllReduceCost ring =
+      ring_all_reduce(machine.interconnect, geometry_of(machine.layout, Dimension::k1));
+  EXPECT_DOUBLE_EQ(ring.fullest().seconds_per_byte, 2 * 3 / 4.0 / (0.8 * 1e9));
+  EXPECT_DOUBLE_EQ(machine.cost().fullest().seconds_per_byte, 1 / 1e9);
 }
 
 }  // namespace

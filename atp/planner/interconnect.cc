@@ -32,6 +32,10 @@ Status check_aggregation(const Level& level, const std::string& where) {
   if (aggregation.slots > 0 && aggregation.window == 0) {
     return Error{where + ": slots require window (fragments in flight per group)"};
   }
+  if (!(aggregation.stream_share > 0 && aggregation.stream_share <= 1)) {
+    return Error{where + ": the share of streams must be above 0 and at most 1, found " +
+                 number_text(aggregation.stream_share)};
+  }
   if (!(aggregation.wire_bytes_per_value >= 0) ||
       !std::isfinite(aggregation.wire_bytes_per_value)) {
     return Error{where + ": wire bytes per value must not be negative, found " +

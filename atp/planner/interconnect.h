@@ -88,6 +88,13 @@ struct Aggregation {
   // all that the switch receives and sends crosses it. 0: the switch is never the bottleneck, as in
   // hardware.
   BytesPerSecond switch_bandwidth{};
+  // Fragments that each rank sends before results return: the largest window (`atp server
+  // --window`), if queues are deep enough that no loss cuts it. Counts where the link of a switch's
+  // host is the bottleneck (aggregation_load.cc). 0: few.
+  std::uint32_t burst = 0;
+  // The part of a link's bandwidth that the rings' streams get for data. With header_bytes the
+  // bandwidth is that of packets; without it a ring's headers would not count.
+  double stream_share = 1;
   // The share of fragments that fall back to the servers, in [0, 1]; absent: computed from slots,
   // window and the number of groups as max(0, 1 - slots / (groups * window)).
   std::optional<double> fallback_share;
@@ -103,6 +110,10 @@ struct Level {
   double latency_s = 0;                    // one way between two children, software included
   std::optional<Aggregation> aggregation;  // only for kind switch
 
+  // What rings get of it.
+  BytesPerSecond of_streams() const {
+    return aggregation ? bandwidth * aggregation->stream_share : bandwidth;
+  }
   bool operator==(const Level&) const = default;
 };
 

@@ -75,6 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
             "FallbackShareBeyondOne",
             [](Interconnect& i) { i.levels[0].aggregation = Aggregation{.fallback_share = 1.5}; },
             "must be in [0, 1], found 1.5"},
+        Refusal{"NoShareForStreams",
+                [](Interconnect& i) { i.levels[0].aggregation = Aggregation{.stream_share = 0}; },
+                "the share of streams must be above 0 and at most 1, found 0"},
         Refusal{"NegativeServerBandwidth",
                 [](Interconnect& i) {
                   i.levels[0].aggregation = Aggregation{.server_bandwidth = {-1}};

@@ -30,7 +30,9 @@ struct Seconds {
 };
 
 Seconds all_reduce_seconds(const AllReduceCost& cost, const Demand& demand) {
-  return {demand.all_reduced_bytes * cost.fullest().seconds_per_byte,
+  const LinkLoad link = cost.fullest();
+  return {demand.all_reduced_bytes * link.seconds_per_byte +
+              link.burst.of(demand.all_reduced_bytes, demand.all_reduces),
           demand.all_reduces * cost.latency_s};
 }
 
@@ -64,13 +66,14 @@ Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double ope
   for (const AllReduceCost& cost : costs) {
     if (!may_run(cost.collective)) continue;
     const double part = part_of(cost.collective);
-    const Seconds seconds{part * bytes * cost.fullest().seconds_per_byte,
+    const LinkLoad link = cost.fullest();  // only a switch's has bursts, and its part is 1
+    const Seconds seconds{part * bytes * link.seconds_per_byte + link.burst.of(bytes, operations),
                           part * operations * cost.latency_s};
     if (best.collective == Collective::kNone ||
         comparable(seconds.sum()) < comparable(best.seconds.sum())) {
       best = {cost.collective,
               seconds,
-              {part * cost.fullest().seconds_per_byte, part * cost.latency_s}};
+              {part * link.seconds_per_byte, part * cost.latency_s, link.burst}};
     }
   }
   return best;
@@ -97,10 +100,11 @@ DimensionCost cost_with(const AllReduceCost& cost, const std::vector<AllReduceCo
   dimension.latency_seconds = seconds.latency + scatter.seconds.latency + gather.seconds.latency;
   dimension.collectives = demand.operations();
   dimension.fallback_share = cost.fallback_share;
-  dimension.all_reduce_rate = {cost.fullest().seconds_per_byte, cost.latency_s};
+  const LinkLoad link = cost.fullest();
+  dimension.all_reduce_rate = {link.seconds_per_byte, cost.latency_s, link.burst};
   dimension.reduce_scatter_rate = scatter.rate;
   dimension.all_gather_rate = gather.rate;
-  dimension.bottleneck = bottleneck_of(cost.fullest());
+  dimension.bottleneck = bottleneck_of(link);
   return dimension;
 }
 
@@ -118,20 +122,20 @@ DimensionCost cost_of_bandwidth(Collective collective, const Demand& demand,
       (demand.all_reduced_bytes + (demand.scattered_bytes + demand.gathered_bytes) / 2) *
       bottleneck.seconds_per_byte;
   cost.collectives = demand.operations();
-  cost.all_reduce_rate = {bottleneck.seconds_per_byte, 0};
-  cost.reduce_scatter_rate = cost.all_gather_rate = {bottleneck.seconds_per_byte / 2, 0};
+  cost.all_reduce_rate = {bottleneck.seconds_per_byte, 0, {}};
+  cost.reduce_scatter_rate = cost.all_gather_rate = {bottleneck.seconds_per_byte / 2, 0, {}};
   cost.bottleneck = bottleneck;
   return cost;
 }
 
 Rate rate_of(const MeasuredCollective& measured) {
-  return {1 / measured.bandwidth.value, measured.latency_s};
+  return {1 / measured.bandwidth.value, measured.latency_s, {}};
 }
 
 Rate half_rate(const std::optional<MeasuredCollective>& measured, const Rate& all_reduce,
                double part) {
   if (measured) return rate_of(*measured);
-  return {part * all_reduce.seconds_per_byte, part * all_reduce.seconds};
+  return {part * all_reduce.seconds_per_byte, part * all_reduce.seconds, {}};
 }
 
 DimensionCost measured_cost(const Demand& demand, const MeasuredDimension& measured,

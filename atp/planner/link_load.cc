@@ -92,7 +92,7 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
     if (load == 0) continue;
     load *= volume;
     cost.links.push_back({level.kind == LevelKind::kSwitch ? LinkRole::kUplink : LinkRole::kDirect,
-                          index, group.sharing, load, load / level.bandwidth.value});
+                          index, group.sharing, load, load / level.of_streams().value});
   }
   if (interconnect.point_to_point) {
     cost.links.push_back(point_to_point_of_ring(*interconnect.point_to_point, geometry));
@@ -115,7 +115,7 @@ double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& 
     if (leaving == 0) return 0;
     const double load = leaving * group.sharing;
     cost.links.push_back(
-        {LinkRole::kUplink, index, group.sharing, load, load / level.bandwidth.value});
+        {LinkRole::kUplink, index, group.sharing, load, load / level.of_streams().value});
   } else if (group.own > 1) {
     const bool is_full = level.kind == LevelKind::kFull || level.kind == LevelKind::kPairs;
     double load =
@@ -123,7 +123,7 @@ double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& 
     // Every device of the child has its own link to the sibling, which carries its share.
     if (level.kind == LevelKind::kTorus) load /= group.sharing * group.members_below;
     cost.links.push_back(
-        {LinkRole::kDirect, index, group.sharing, load, load / level.bandwidth.value});
+        {LinkRole::kDirect, index, group.sharing, load, load / level.of_streams().value});
   }
   if (interconnect.point_to_point && group.own > 1) {
     cost.links.push_back(point_to_point_of_level(*interconnect.point_to_point, geometry, index,

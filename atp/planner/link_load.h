@@ -26,6 +26,7 @@ struct LinkLoad {
   double groups = 1;
   double load = 0;
   double seconds_per_byte = 0;
+  Burst burst;
 };
 
 // One collective on one dimension of one layout.

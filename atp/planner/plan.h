@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,11 +34,21 @@ struct Bottleneck {
   std::string text;             // for people: "uplink of a host (level 1 of 2), shared by 4 groups"
 };
 
+// What an operation takes longer because a part of its tensor is sent all at once.
+struct Burst {
+  double bytes = 0;  // of a rank's tensor, at most
+  double seconds_per_byte = 0;
+  double of(double sent, double operations = 1) const {
+    return std::min(sent, operations * bytes) * seconds_per_byte;
+  }
+};
+
 // The time of one operation as a function of a rank's tensor bytes.
 struct Rate {
   double seconds_per_byte = 0;
   double seconds = 0;
-  double of(double bytes) const { return bytes * seconds_per_byte + seconds; }
+  Burst burst;
+  double of(double bytes) const { return bytes * seconds_per_byte + burst.of(bytes) + seconds; }
 };
 
 // One dimension of one mesh on one layout.

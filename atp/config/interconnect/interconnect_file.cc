@@ -120,6 +120,7 @@ std::string aggregation_lines(const Aggregation& aggregation) {
   }
   if (aggregation.slots > 0) line("slots", std::to_string(aggregation.slots));
   if (aggregation.window > 0) line("window", std::to_string(aggregation.window));
+  if (aggregation.burst > 0) line("burst", std::to_string(aggregation.burst));
   line("servers",
        aggregation.placement == ServerPlacement::kDedicated ? "dedicated" : "co-located");
   if (aggregation.shared_by > 1) line("shared_by", std::to_string(aggregation.shared_by));
@@ -131,6 +132,7 @@ std::string aggregation_lines(const Aggregation& aggregation) {
   if (aggregation.switch_bandwidth.is_positive()) {
     line("switch_bandwidth", bandwidth_text(aggregation.switch_bandwidth.value));
   }
+  if (aggregation.stream_share != 1) line("stream_share", decimal(aggregation.stream_share));
   if (aggregation.fallback_share) line("fallback_share", decimal(*aggregation.fallback_share));
   return text;
 }

@@ -107,6 +107,22 @@ TEST(ClusterFile, ItsTextParsesToTheSameInterconnect) {
   EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
+TEST(ClusterFile, BurstsAndTheShareOfStreamsAreReadAndWritten) {
+  std::string text = kWhole;
+  const std::string window = "      window: 64\n";
+  text.replace(text.find(window), window.size(),
+               window + "      burst: 512\n      stream_share: 0.96\n");
+  const Result<Cluster> first = parse_cluster(text, "f");
+  ASSERT_TRUE(first) << first.error().message;
+  const Aggregation& read = *first.value().interconnect.levels[0].aggregation;
+  EXPECT_EQ(read.burst, 512u);
+  EXPECT_DOUBLE_EQ(read.stream_share, 0.96);
+  const Result<Cluster> second =
+      parse_cluster(cluster_text(first.value().interconnect, {}), "again");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second.value().interconnect, first.value().interconnect);
+}
+
 // Servers shared by all racks, some of which they are outside of.
 TEST(ClusterFile, ReadsHowManyUnitsShareTheServers) {
   const std::string text =
@@ -185,6 +201,8 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
        "f:10: levels[0].aggregation.header_bytes:", "requires payload_bytes"},
       {"share beyond 1", "fallback_share: 0.25", "fallback_share: 1.25",
        "f:19: levels[0].aggregation.fallback_share:", "a number from 0 to 1"},
+      {"no share for streams", "fallback_share: 0.25", "stream_share: 0",
+       "f:19: levels[0].aggregation.stream_share:", "a number above 0, at most 1"},
       {"co-located servers with links", "servers: dedicated", "servers: co-located",
        "f:17: levels[0].aggregation.server_bandwidth:", "use their workers' links"},
       {"matrix that is not square", "    - [1, 1, 0, 10]\n", "    - [1, 1, 0]\n",

@@ -59,8 +59,8 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
 
 YamlMap map_of(const YamlValue& value) {
   return value.map({"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window",
-                    "servers", "shared_by", "uplink_sums", "server_hosts", "server_bandwidth",
-                    "switch_bandwidth", "fallback_share"},
+                    "burst", "servers", "shared_by", "uplink_sums", "server_hosts",
+                    "server_bandwidth", "switch_bandwidth", "stream_share", "fallback_share"},
                    "a map, {} for the defaults");
 }
 
@@ -74,6 +74,7 @@ Aggregation read_aggregation(const YamlValue& value) {
   }
   aggregation.slots = read_count(map, "slots", 1, 0);
   aggregation.window = read_count(map, "window", 1, 0);
+  aggregation.burst = read_count(map, "burst", 1, 0);
   if (aggregation.slots > 0 && aggregation.window == 0) {
     throw FileError(map.find("slots")->place(),
                     "slots require window, the number of fragments that one group has in "
@@ -86,6 +87,10 @@ Aggregation read_aggregation(const YamlValue& value) {
   read_servers(map, aggregation);
   if (const auto bandwidth = map.find("switch_bandwidth")) {
     aggregation.switch_bandwidth = {read_bandwidth(*bandwidth)};
+  }
+  if (const auto share = map.find("stream_share")) {
+    aggregation.stream_share = read_share(*share);
+    if (aggregation.stream_share == 0) share->refuse("a number above 0, at most 1");
   }
   if (const auto share = map.find("fallback_share")) {
     aggregation.fallback_share = read_share(*share);
