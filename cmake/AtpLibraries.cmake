@@ -1,10 +1,12 @@
 # The libraries that the components use. The program links archives only, so that it runs on hosts
 # on which none of them is installed; all that it needs there is the C library.
 #
-#   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_events, atp_xxhash, CLI11::CLI11, nlohmann_json::nlohmann_json
+#   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_events, atp_xxhash, atp_sodium, CLI11::CLI11,
+#   nlohmann_json::nlohmann_json
 #
 # Without ATP_PROGRAM (a wheel of the Python module) only xxhash, a header, is needed. The planner's
-# Python binding, ATP_PLANNER, is built if its two libraries are there.
+# Python binding, ATP_PLANNER, is built if its two libraries are there; and keys can be used if
+# libsodium is.
 
 find_package(Threads REQUIRED)
 
@@ -26,6 +28,23 @@ function(_atp_find_archive variable name package)
     message(FATAL_ERROR "${name} is missing: run tools/setup, or install ${package}.")
   endif()
 endfunction()
+
+# Keys. As of yaml-cpp, shared objects cannot take Debian's archive.
+find_path(sodium_folder sodium.h)
+find_library(sodium_library libsodium.so)
+find_library(sodium_archive libsodium.a)
+add_library(atp_sodium INTERFACE)
+if(sodium_folder AND sodium_library AND sodium_archive)
+  target_compile_definitions(atp_sodium INTERFACE ATP_HAS_SODIUM)
+  target_include_directories(atp_sodium SYSTEM INTERFACE ${sodium_folder})
+  target_link_libraries(atp_sodium INTERFACE
+    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>,${sodium_library},${sodium_archive}>)
+elseif(ATP_PROGRAM)
+  message(FATAL_ERROR "libsodium is missing: run tools/setup, or install libsodium-dev.")
+else()
+  message(STATUS "Ranks of this build cannot use keys (ATP_KEY_FILE), which need libsodium "
+                 "(libsodium-dev)")
+endif()
 
 if(ATP_PROGRAM)
   find_package(nlohmann_json REQUIRED)

@@ -64,6 +64,7 @@ void add_commands(CommandLine& program) {
   add_server_command(program);
   add_status_command(program);
   add_drain_command(program);
+  add_key_command(program);
   add_view_command(program);
   add_doctor_command(program);
   add_report_command(program);

@@ -198,7 +198,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   }
   std::shared_ptr<OwnServer> server;
   if (options.own_server) {
-    auto started = OwnServer::at(*options.own_server, options.values_per_fragment);
+    auto started = OwnServer::at(*options.own_server, options.values_per_fragment, options.key);
     if (!started) return started.error();
     server = std::move(started).value();
   }

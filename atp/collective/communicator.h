@@ -18,6 +18,7 @@
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
+#include "atp/driver/keys/key_file.h"
 #include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
@@ -48,7 +49,10 @@ struct CommunicatorOptions {
   // ranks: a thread with a socket of its own runs the server from connect() to the communicator's
   // end, and shutdown() waits for the other ranks to leave it. Absent: no such server.
   std::optional<Endpoint> own_server;
-  PortRange ports;                      // for its UDP sockets, one per lane
+  PortRange ports;  // for its UDP sockets, one per lane
+  // Whose key its packets have, for switches and servers that serve only jobs with keys; absent:
+  // none has a tag.
+  std::optional<Tenant> key;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floating-point sums travel unless an operation asks for another format (docs/protocol.md
   // §5, *Numbers*); the same on every rank. The fixed scale applies to the whole job.
@@ -89,14 +93,16 @@ struct CommunicatorOptions {
 
   // Calls on_warning, or writes to stderr.
   void warn(const std::string& text) const;
+  // What the key adds to each packet.
+  std::size_t tag_bytes() const { return key ? ATP_TAG_BYTES : 0; }
 
   // Reads ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() does), ATP_HOST_MEMORY (0 or 1;
   // absent: 1 if LOCAL_WORLD_SIZE equals WORLD_SIZE), ATP_HIERARCHY (0 or 1; with it
   // ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in order), RANK, WORLD_SIZE,
-  // ATP_OWN_SERVER, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"),
-  // ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"),
-  // ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or
-  // 1), ATP_DIGEST_EVERY, as `atp run` sets them.
+  // ATP_OWN_SERVER, ATP_KEY_FILE, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or
+  // "fixed"), ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or
+  // "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds),
+  // ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from text: "host:port,host:port", switches upward, then the server;
@@ -105,6 +111,8 @@ struct CommunicatorOptions {
   Status set_routes(std::string_view text);
   // Sets ports from ATP_PORT_RANGE, "FIRST-LAST", if it is set.
   Status read_ports();
+  // Sets key from the file that ATP_KEY_FILE names, if it is set.
+  Status read_key();
   // Sets own_server from ATP_OWN_SERVER, "host:port", if it is set.
   Status read_own_server();
 };

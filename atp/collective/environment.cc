@@ -219,6 +219,15 @@ Status CommunicatorOptions::read_ports() {
   return ok_status();
 }
 
+Status CommunicatorOptions::read_key() {
+  const std::string_view path = lookup("ATP_KEY_FILE");
+  if (path.empty()) return ok_status();
+  const Result<Tenant> own = read_own_key(std::string(path));
+  if (!own) return Error{"ATP_KEY_FILE: " + own.error().message};
+  key = own.value();
+  return ok_status();
+}
+
 Status CommunicatorOptions::read_own_server() {
   const std::string_view text = lookup("ATP_OWN_SERVER");
   if (text.empty()) return ok_status();
@@ -267,6 +276,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!routes) return routes.error();
   const Status ports = options.read_ports();
   if (!ports) return ports.error();
+  const Status key = options.read_key();
+  if (!key) return key.error();
   const Status own_server = options.read_own_server();
   if (!own_server) return own_server.error();
 

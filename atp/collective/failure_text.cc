@@ -20,7 +20,8 @@ std::string server_text(const FailureContext& context) {
 std::size_t datagram_bytes(const Endpoint& hop, std::uint16_t value_count,
                            const FailureContext& context) {
   return ip_udp_header_bytes(hop) +
-         atp_packet_bytes(bitmap_words_for(context.world_size), ATP_KIND_SUM_PLAIN, value_count);
+         atp_packet_bytes(bitmap_words_for(context.world_size), ATP_KIND_SUM_PLAIN, value_count) +
+         context.tag_bytes;
 }
 
 // Small packets get through, but large ones seem not to: perhaps a router drops them without an
@@ -30,8 +31,9 @@ std::string silent_path_hint(const FailureContext& context) {
   constexpr std::size_t kEthernetMtu = 1500;
   constexpr std::size_t kLeastMtu = 1280;  // of IPv6
   const std::size_t words = bitmap_words_for(context.world_size);
-  const bool jumbo = context.value_count > values_for_mtu(kEthernetMtu, words);
-  const std::uint16_t safe = values_for_mtu(jumbo ? kEthernetMtu : kLeastMtu, words);
+  const bool jumbo = context.value_count > values_for_mtu(kEthernetMtu, words, context.tag_bytes);
+  const std::uint16_t safe =
+      values_for_mtu(jumbo ? kEthernetMtu : kLeastMtu, words, context.tag_bytes);
   if (context.value_count <= safe) return "";
   return "; if packets of " +
          with_commas(datagram_bytes(context.route.back(), context.value_count, context)) +
@@ -251,7 +253,8 @@ bool fragments_exceed(const NarrowPath& path, const FailureContext& context) {
 }
 
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context) {
-  const std::uint16_t values = values_for_mtu(path.mtu, bitmap_words_for(context.world_size));
+  const std::uint16_t values =
+      values_for_mtu(path.mtu, bitmap_words_for(context.world_size), context.tag_bytes);
   const std::string way_out =
       values > 0 ? "set ATP_VALUES_PER_FRAGMENT=" + std::to_string(values) + " or less" : "";
   return "the path from rank " + std::to_string(context.rank) + " to " +

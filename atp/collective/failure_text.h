@@ -23,6 +23,7 @@ struct FailureContext {
   std::vector<Rank> names = {};
   // The rank in whose process the server runs, if it runs in one.
   std::optional<Rank> server_rank = std::nullopt;
+  std::size_t tag_bytes = 0;  // what the job's key adds to each packet
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed

@@ -21,14 +21,13 @@ Result<Narrowest> narrowest_hop(const CommunicatorOptions& options, std::uint8_t
   for (const Endpoint& hop : options.route) {
     const Result<std::size_t> mtu = path_mtu(hop, options.ports);
     if (!mtu) return mtu.error();
-    const std::uint16_t values = values_for_mtu(mtu.value(), bitmap_words);
+    const std::uint16_t values = values_for_mtu(mtu.value(), bitmap_words, options.tag_bytes());
     if (values <= narrowest.values) narrowest = {hop, mtu.value(), values};
   }
   return narrowest;
 }
 
-Error too_large(std::size_t asked, const Narrowest& narrowest, std::uint8_t bitmap_words) {
-  const std::size_t datagram = mtu_for_values(asked, bitmap_words);
+Error too_large(std::size_t asked, const Narrowest& narrowest, std::size_t datagram) {
   return {"asked for " + with_commas(asked) + " values per fragment (" + with_commas(datagram) +
           "-byte datagrams), but the route to " + to_string(narrowest.hop) + " carries at most " +
           with_commas(narrowest.values) + " (MTU " + std::to_string(narrowest.mtu) +
@@ -48,7 +47,10 @@ Result<std::uint16_t> choose_value_count(const CommunicatorOptions& options) {
   }
   const std::size_t asked = options.values_per_fragment;
   if (asked == 0) return narrowest.value().values;
-  if (asked > narrowest.value().values) return too_large(asked, narrowest.value(), bitmap_words);
+  if (asked > narrowest.value().values) {
+    return too_large(asked, narrowest.value(),
+                     mtu_for_values(asked, bitmap_words, options.tag_bytes()));
+  }
   return static_cast<std::uint16_t>(asked);
 }
 

@@ -58,6 +58,7 @@ FailureContext failure_context(const LaneOptions& lane) {
           .route = options.route,
           .names = options.names,
           .server_rank = server_rank(lane),
+          .tag_bytes = options.tag_bytes(),
           .join_timeout = options.join_timeout,
           .operation_timeout = options.operation_timeout};
 }
@@ -71,6 +72,10 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       siblings_(options.siblings),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
+      keys_(options.communicator.key
+                ? std::optional<Keyring>(std::in_place, Keyring::Side::kRank,
+                                         std::vector<Tenant>{*options.communicator.key})
+                : std::nullopt),
       will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
                    [this](const std::string& text) { options_.warn(text); }) {
@@ -110,7 +115,7 @@ void Lane::run() {
       [this](Instant now, const Endpoint& whom, std::size_t mtu) {
         participant_.handle_too_big(now, whom, mtu);
       });
-  EventLoop<Node> loop(socket_, node, thread_.waker());
+  EventLoop<Node> loop(socket_, node, thread_.waker(), keys_ ? &*keys_ : nullptr);
   driver = &loop;
   participant_.worker().start(clock_now());
   loop.run();

@@ -13,6 +13,7 @@
 #include "atp/collective/participant.h"
 #include "atp/collective/siblings.h"
 #include "atp/collective/way.h"
+#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"
@@ -66,6 +67,7 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
   const std::shared_ptr<Siblings> siblings_;
   UdpSocket socket_;
   const ClosedInChild closed_in_child_;
+  std::optional<Keyring> keys_;
   const LastWill will_;
   Participant participant_;
 };

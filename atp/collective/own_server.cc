@@ -31,16 +31,16 @@ Registry& registry() {
   return registry;
 }
 
-Result<std::uint16_t> value_count(const Endpoint& listen, std::size_t asked) {
+Result<std::uint16_t> value_count(const Endpoint& listen, std::size_t asked, bool has_key) {
   if (asked != 0) return static_cast<std::uint16_t>(asked);
   const Result<std::size_t> mtu = interface_mtu(listen);
   if (!mtu) return mtu.error();
-  return values_for_mtu(mtu.value());
+  return values_for_mtu(mtu.value(), 1, has_key ? ATP_TAG_BYTES : 0);
 }
 
-Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen,
-                                            std::size_t values_per_fragment) {
-  const Result<std::uint16_t> values = value_count(listen, values_per_fragment);
+Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen, std::size_t values_per_fragment,
+                                            const std::optional<Tenant>& key) {
+  const Result<std::uint16_t> values = value_count(listen, values_per_fragment, key.has_value());
   if (!values) return values.error();
   Result<UdpSocket> socket = UdpSocket::listen(listen);
   if (!socket) return socket.error();
@@ -51,7 +51,7 @@ Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen,
   config.seed = std::random_device{}();
   config.max_value_count = values.value();
   auto server =
-      std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config);
+      std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config, key);
   const Status started = server->start();
   if (!started) return started.error();
   return server;
@@ -60,12 +60,17 @@ Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen,
 }  // namespace
 
 Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
-                                                 std::size_t values_per_fragment) {
+                                                 std::size_t values_per_fragment,
+                                                 const std::optional<Tenant>& key) {
   const std::lock_guard lock(registry().mutex);
   std::weak_ptr<OwnServer>& known = registry().servers[listen];
   // After fork() the child still has its parent's entry, but not its thread.
-  if (auto server = known.lock(); server && server->owner_ == getpid()) return server;
-  Result<std::shared_ptr<OwnServer>> started = start_at(listen, values_per_fragment);
+  if (auto server = known.lock(); server && server->owner_ == getpid()) {
+    if (server->key_ == key) return server;
+    return Error{"the server in this process at " + to_string(listen) +
+                 " serves a job with another key: use another address"};
+  }
+  Result<std::shared_ptr<OwnServer>> started = start_at(listen, values_per_fragment, key);
   if (!started) {
     return Error{"cannot serve a part of the job in this process: " + started.error().message};
   }
@@ -73,11 +78,13 @@ Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
   return started;
 }
 
-OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config)
+OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config,
+                     const std::optional<Tenant>& key)
     : owner_(getpid()),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
       waker_(std::move(waker)),
+      key_(key),
       server_(config) {}
 
 Status OwnServer::start() {
@@ -95,7 +102,12 @@ OwnServer::~OwnServer() {
 
 void OwnServer::run() {
   Driven<Server> node(server_, [this](Instant now) { return on_round(now); });
-  EventLoop<Driven<Server>>(socket_, node, *waker_).run();
+  std::optional<Keyring> keys;
+  if (key_) {
+    keys.emplace(Keyring::Side::kNode, std::vector<Tenant>{*key_});
+    keys->ask_for_jobs([this](std::uint32_t job) { return server_.knows_job(job); });
+  }
+  EventLoop<Driven<Server>>(socket_, node, *waker_, keys ? &*keys : nullptr).run();
 }
 
 Instant OwnServer::on_round(Instant now) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,10 +24,13 @@ namespace atp {
 // last of them, and a rank that still needs it then fails, as with any server that is gone.
 class OwnServer {
  public:
-  // values_per_fragment: the maximum K; 0: as much as the MTU of the address carries.
+  // values_per_fragment: the maximum K; 0: as much as the MTU of the address carries. `key`: the
+  // job's; fails if the server at that address has a different one.
   static Result<std::shared_ptr<OwnServer>> at(const Endpoint& listen,
-                                               std::size_t values_per_fragment);
-  OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config);
+                                               std::size_t values_per_fragment,
+                                               const std::optional<Tenant>& key = {});
+  OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config,
+            const std::optional<Tenant>& key);
   Status start();
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
@@ -54,6 +58,7 @@ class OwnServer {
   UdpSocket socket_;
   const ClosedInChild closed_in_child_;
   std::unique_ptr<Waker> waker_;
+  const std::optional<Tenant> key_;
   Server server_;
 
   std::mutex mutex_;

@@ -48,6 +48,9 @@ std::string route_text(const Failure& failure) {
 std::string why(const Failure& failure) {
   const std::uint32_t expected = failure.expected;
   const std::uint32_t found = failure.found;
+  if (failure.reason == RefusalReason::kKey) {
+    return std::string(to_string(static_cast<KeyProblem>(expected)));
+  }
   if (failure.reason == RefusalReason::kRoute) return route_text(failure);
   // Equal numbers (0 and 0 if the reason has none) are not worth showing.
   if (expected == found) return std::string(to_string(failure.reason));
@@ -78,6 +81,12 @@ std::string why(const Failure& failure) {
     case RefusalReason::kMemory:
       return "the job needs " + with_commas(found) + " MiB there, and only " +
              with_commas(expected) + " MiB of the memory for all jobs is left";
+    case RefusalReason::kTenantJobs:
+      return "its tenant may have " + counted(expected, "job") +
+             " at the node at a time; try again when one of them has ended";
+    case RefusalReason::kTenantMemory:
+      return "the job needs " + with_commas(found) + " MiB there, and its tenant has only " +
+             with_commas(expected) + " MiB left";
     default: return std::string(to_string(failure.reason));
   }
 }

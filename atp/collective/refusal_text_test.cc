@@ -96,6 +96,18 @@ const Case kCases[] = {
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and only 24 MiB of the "
      "memory for all jobs is left"},
+    {{RefusalReason::kKey, 1, 0, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: the node serves only jobs with a key, and "
+     "the rank has none: set ATP_KEY_FILE, or use `atp run --key FILE`"},
+    {{RefusalReason::kTenantJobs, 2, 0, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: its tenant may have 2 jobs at the node at a time; try "
+     "again when one of them has ended"},
+    {{RefusalReason::kTenantMemory, 3, 900, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: the job needs 900 MiB there, and its tenant "
+     "has only 3 MiB left"},
     {{RefusalReason::kDraining, 0, 0, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the node takes no new jobs, because it is being drained "

@@ -36,28 +36,30 @@ std::uint8_t* put_head(Outbox& out, const atp_header& header, const RankSet& ran
 
 }  // namespace
 
-Outbox::Outbox(std::size_t packets, std::size_t bytes) : packet_limit_(packets), arena_(bytes) {
+Outbox::Outbox(std::size_t packets, std::size_t bytes, std::size_t spare)
+    : packet_limit_(packets), arena_(bytes), spare_(spare) {
   packets_.reserve(packets);
 }
 
 bool Outbox::has_room(std::size_t packets) const {
   return packets_.size() + packets <= packet_limit_ &&
-         used_ + packets * kLargestPacket <= arena_.size();
+         used_ + packets * (kLargestPacket + spare_) <= arena_.size();
 }
 
 bool Outbox::has_room_for_copies(std::size_t destinations) const {
-  return packets_.size() + destinations <= packet_limit_ && used_ + kLargestPacket <= arena_.size();
+  return packets_.size() + destinations <= packet_limit_ &&
+         used_ + kLargestPacket + spare_ <= arena_.size();
 }
 
 std::span<std::uint8_t> Outbox::reserve(std::size_t length) {
   payload_length_ = 0;
-  if (used_ + length > arena_.size()) {
+  if (used_ + length + spare_ > arena_.size()) {
     ++lost_;
     return {};
   }
   payload_offset_ = static_cast<std::uint32_t>(used_);
   payload_length_ = static_cast<std::uint32_t>(length);
-  used_ += length;
+  used_ += length + spare_;
   return {arena_.data() + payload_offset_, length};
 }
 

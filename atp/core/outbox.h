@@ -28,7 +28,9 @@ struct OutPacket {
 
 class Outbox {
  public:
-  explicit Outbox(std::size_t packets = 2048, std::size_t bytes = std::size_t{4} << 20);
+  // `spare`: bytes left free behind each payload, for what the driver adds to it.
+  explicit Outbox(std::size_t packets = 2048, std::size_t bytes = std::size_t{4} << 20,
+                  std::size_t spare = 0);
 
   // Whether there is room for `packets` payloads of the largest packet.
   bool has_room(std::size_t packets) const;
@@ -50,6 +52,21 @@ class Outbox {
   std::span<const std::uint8_t> bytes_of(const OutPacket& packet) const {
     return {arena_.data() + packet.offset, packet.length};
   }
+  // Calls edit(std::span<std::uint8_t> room, std::size_t length, const Endpoint& to) for each
+  // payload with destinations, of which `to` is the first. `room` is the payload and the spare
+  // bytes; the result is its new length.
+  template <class Edit>
+  void edit_payloads(Edit&& edit) {
+    for (std::size_t i = 0; i < packets_.size();) {
+      const OutPacket first = packets_[i];
+      const std::span<std::uint8_t> room(arena_.data() + first.offset, first.length + spare_);
+      const auto length = static_cast<std::uint32_t>(edit(room, first.length, first.to));
+      for (; i < packets_.size() && packets_[i].offset == first.offset; ++i) {
+        packets_[i].length = length;
+      }
+    }
+  }
+
   bool empty() const { return packets_.empty(); }
   std::uint64_t lost() const { return lost_; }
   void clear();
@@ -58,6 +75,7 @@ class Outbox {
   std::vector<OutPacket> packets_;
   std::size_t packet_limit_;
   std::vector<std::uint8_t> arena_;
+  std::size_t spare_;
   std::size_t used_ = 0;
   std::uint32_t payload_offset_ = 0;
   std::uint32_t payload_length_ = 0;  // 0: nothing reserved

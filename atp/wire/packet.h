@@ -18,6 +18,9 @@ typedef __UINT64_TYPE__ atp_u64;
 #define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, on loopback too */
 /* How many nodes may forward a packet: twice the longest route. */
 #define ATP_HOPS 16
+/* What a job with a key adds to each packet: the number of the key, and 64 bits of tag. */
+#define ATP_TAG_WORDS 3
+#define ATP_TAG_BYTES 12
 #define ATP_DEFAULT_SERVER_PORT 5500
 #define ATP_DEFAULT_SWITCH_PORT 5501
 
@@ -109,7 +112,7 @@ struct atp_header {
   atp_u32 next_index; /* PARAMETER, else 0 */
   atp_u8 kind;        /* atp_kind */
   atp_u8 hops;        /* nodes that may still pass it on */
-  atp_u8 tag_words;   /* 32-bit words of an authentication tag at the end; 0 in this version */
+  atp_u8 tag_words;   /* 32-bit words of the tag at the end; 0 once the driver has removed it */
   atp_u8 zero;
 };
 

@@ -70,15 +70,43 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kDraining:
       return "the node takes no new jobs, because it is being drained (`atp drain`); try again "
              "when it has been restarted, or use another one";
+    case RefusalReason::kKey: return "its key is not accepted";
+    case RefusalReason::kTenantJobs: return "its tenant has as many jobs at the node as it may";
+    case RefusalReason::kTenantMemory:
+      return "the job needs more memory than its tenant has left at the node";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";
 }
 
-Refusal memory_refusal(std::size_t left, std::size_t needed) {
+std::string_view to_string(KeyProblem problem) {
+  switch (problem) {
+    case KeyProblem::kNone: break;
+    case KeyProblem::kNoTag:
+      return "the node serves only jobs with a key, and the rank has none: set ATP_KEY_FILE, or "
+             "use "
+             "`atp run --key FILE`";
+    case KeyProblem::kUnknownKey:
+      return "the node has no key of the tenant's name: add the line of the rank's key file to the "
+             "node's --keys file, then send the node SIGHUP";
+    case KeyProblem::kWrongTag:
+      return "the rank's key differs from the node's key of the same name (or an address "
+             "translation on the way has changed where its packets come from): use the same line "
+             "in both files";
+    case KeyProblem::kNoKeys:
+      return "the rank has a key, and the node none: start the node with --keys FILE, or the rank "
+             "without ATP_KEY_FILE";
+    case KeyProblem::kOthersJob:
+      return "another tenant's job has the same number: choose another ATP_JOB";
+    case KeyProblem::kCount: break;
+  }
+  return "unknown problem";
+}
+
+Refusal memory_refusal(std::size_t left, std::size_t needed, RefusalReason reason) {
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
-  return {RefusalReason::kMemory, static_cast<std::uint32_t>(std::min(left / kMebibyte, kMax)),
+  return {reason, static_cast<std::uint32_t>(std::min(left / kMebibyte, kMax)),
           static_cast<std::uint32_t>(std::min((needed + kMebibyte - 1) / kMebibyte, kMax))};
 }
 

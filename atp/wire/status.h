@@ -49,13 +49,29 @@ enum class RefusalReason : std::uint16_t {
   kTooManyJobs = 7,
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
-  kMemory = 10,       // the job needs more memory than the node's limit leaves
-  kIncarnation = 11,  // not a refusal: a rank waits in another incarnation of the job
-  kDraining = 12,     // the node takes no new jobs, because it is about to end
+  kMemory = 10,        // the job needs more memory than the node's limit leaves
+  kIncarnation = 11,   // not a refusal: a rank waits in another incarnation of the job
+  kDraining = 12,      // the node takes no new jobs, because it is about to end
+  kKey = 13,           // expected: a KeyProblem
+  kTenantJobs = 14,    // the tenant's jobs at the node are as many as its quota allows
+  kTenantMemory = 15,  // the job needs more memory than the tenant's quota leaves
   kCount,
 };
 
 std::string_view to_string(RefusalReason reason);
+
+// What is wrong with the tag of a JOIN (docs/protocol.md §2, *Keys*).
+enum class KeyProblem : std::uint16_t {
+  kNone = 0,
+  kNoTag = 1,       // the node has keys, and the JOIN no tag
+  kUnknownKey = 2,  // the node has no key of this name
+  kWrongTag = 3,    // another key of the same name, or not from the address that the tag says
+  kNoKeys = 4,      // the JOIN has a tag, and the node no keys
+  kOthersJob = 5,   // the job's number is in use by another tenant
+  kCount,
+};
+
+std::string_view to_string(KeyProblem problem);
 
 // Why a JOIN is refused: the expected value, the JOIN's value, and the ranks with other values
 // (docs/protocol.md §3.2 lists the numbers of each reason; both are 0 if a reason has none).
@@ -70,7 +86,8 @@ struct Refusal {
 };
 
 // Refuses a job that needs more memory than is left; its numbers are in MiB.
-Refusal memory_refusal(std::size_t left, std::size_t needed);
+Refusal memory_refusal(std::size_t left, std::size_t needed,
+                       RefusalReason reason = RefusalReason::kMemory);
 
 // A stream range as one number of a Refusal.
 constexpr std::uint32_t streams_number(std::uint16_t first, std::uint16_t count) {

@@ -67,6 +67,8 @@ void check_route(const std::string& route, const std::string& route_name) {
 std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
   const Status ports = options.read_ports();
   TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
+  const Status key = options.read_key();
+  TORCH_CHECK_VALUE(key.ok(), key.error().message);
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);

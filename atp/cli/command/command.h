@@ -151,6 +151,7 @@ void add_switch_command(const Command& program);
 void add_server_command(const Command& program);
 void add_status_command(const Command& program);
 void add_drain_command(const Command& program);
+void add_key_command(const Command& program);
 void add_bench_command(const Command& program);
 void add_plan_command(const Command& program);
 void add_sim_command(const Command& program);

@@ -42,7 +42,8 @@ sigset_t watched_signals() {
 // Runs in the process that watches the lanes.
 class Lanes {
  public:
-  explicit Lanes(std::string_view role) : role_(role) {}
+  // `reloads`: SIGHUP makes the lanes read their keys again, and ends none.
+  Lanes(std::string_view role, bool reloads) : role_(role), reloads_(reloads) {}
 
   // True in the new process, which the kernel notifies when this one dies.
   bool start(ServeOptions& options, const sigset_t& usual_signals) {
@@ -87,14 +88,14 @@ class Lanes {
       if (info.si_signo == SIGCHLD) {
         reap();
       } else {
-        stop(info.si_signo);
+        pass_on(info.si_signo);
       }
     }
     return code_;
   }
 
-  void stop(int signal) {
-    stopping_ = true;
+  void pass_on(int signal) {
+    stopping_ = stopping_ || signal != SIGHUP || !reloads_;
     for (const Lane& lane : lanes_) {
       if (lane.pid > 0) kill(lane.pid, signal);
     }
@@ -118,11 +119,12 @@ class Lanes {
                 WIFSIGNALED(status)
                     ? fmt::format("was killed by SIG{}", sigabbrev_np(WTERMSIG(status)))
                     : fmt::format("ended with code {}", code));
-      stop(SIGTERM);
+      pass_on(SIGTERM);
     }
   }
 
   const std::string role_;
+  const bool reloads_;
   std::vector<Lane> lanes_;
   bool stopping_ = false;
   int code_ = 0;
@@ -188,7 +190,7 @@ void serve_in_lanes(std::string_view role, const ServeOptions& options,
   const sigset_t signals = watched_signals();
   sigset_t usual{};
   sigprocmask(SIG_BLOCK, &signals, &usual);
-  Lanes lanes(role);
+  Lanes lanes(role, !options.keys.empty());
   for (std::uint32_t lane = 0; lane < options.lanes; ++lane) {
     ServeOptions own = options_of_lane(options, listen, lane);
     if (!lanes.start(own, usual)) continue;

@@ -30,7 +30,16 @@ std::atomic<Waker*> stop_waker{nullptr};
 std::atomic<int> stop_signal{0};
 std::atomic<pid_t> stop_sender{0};
 
+// Whether SIGHUP means to read the keys again, and whether it has come.
+std::atomic<bool> hangup_reloads{false};
+std::atomic<bool> reload_asked{false};
+
 void stop_loop(int signal, siginfo_t* info, void*) {
+  if (signal == SIGHUP && hangup_reloads) {
+    reload_asked = true;
+    if (Waker* waker = stop_waker.load()) waker->wake();
+    return;
+  }
   int none = 0;
   if (stop_signal.compare_exchange_strong(none, signal)) {
     stop_sender = info->si_code == SI_USER ? info->si_pid : 0;
@@ -107,6 +116,12 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "Serve metrics for Prometheus at this address, over HTTP (docs/metrics.md); "
                   "further lanes use the ports after it")
       .type_name("ADDR:PORT");
+  command
+      .add_option("--keys", options.keys,
+                  "Serve only jobs whose packets carry tags made with a key of this file, and "
+                  "within the quotas that it gives (see `atp key`); SIGHUP makes the node read it "
+                  "again")
+      .type_name("FILE");
   command.add_flag("--no-status", options.no_status, "Do not answer `atp status` and `atp drain`");
   command.add_flag("--die-with-parent", options.die_with_parent,
                    "Stop when the parent process ends");
@@ -142,7 +157,8 @@ std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
   if (options.values != 0) return static_cast<std::uint16_t>(options.values);
   const Result<std::size_t> mtu = interface_mtu(listen);
   if (!mtu) throw CommandError(mtu.error().message);
-  const std::uint16_t values = values_for_mtu(mtu.value());
+  const std::uint16_t values =
+      values_for_mtu(mtu.value(), 1, options.keys.empty() ? 0 : ATP_TAG_BYTES);
   if (values == 0) {
     throw CommandError(
         fmt::format("the interface of {} has an MTU of {} bytes, too small for a single "
@@ -152,8 +168,9 @@ std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
   return values;
 }
 
-StopSignals::StopSignals(Waker& waker) {
+StopSignals::StopSignals(Waker& waker, bool reloads) {
   stop_waker = &waker;
+  hangup_reloads = reloads;
   stop_signal = 0;
   struct sigaction action{};
   action.sa_sigaction = stop_loop;
@@ -169,6 +186,8 @@ StopSignals::~StopSignals() {
 }
 
 bool StopSignals::has_come() { return stop_signal != 0; }
+
+bool StopSignals::take_reload() { return reload_asked.exchange(false); }
 
 std::string StopSignals::reason() {
   const int signal = stop_signal;

@@ -12,6 +12,7 @@
 #include "atp/cli/node/drain.h"
 #include "atp/cli/node/gone_log.h"
 #include "atp/cli/node/metrics_service.h"
+#include "atp/cli/node/node_keys.h"
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
@@ -36,6 +37,7 @@ struct ServeOptions {
   std::vector<std::string> status_from;
   std::vector<std::string> drain_from;
   std::string metrics;  // ADDR:PORT; empty: none
+  std::string keys;     // the file; empty: packets need no tag
 };
 
 inline constexpr std::uint32_t kMaxLanes = 64;
@@ -50,16 +52,18 @@ UdpSocket open_socket(const Endpoint& local);
 // K: the value of --values, else what fits the interface's MTU.
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
-// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. Only
-// one may exist.
+// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. Of a
+// node that `reloads`, SIGHUP only wakes the loop. Only one may exist.
 class StopSignals {
  public:
-  explicit StopSignals(Waker& waker);
+  explicit StopSignals(Waker& waker, bool reloads = false);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   static bool has_come();
+  // Whether SIGHUP has come since the last call.
+  static bool take_reload();
   // "SIGTERM from process 4711".
   static std::string reason();
 };
@@ -108,15 +112,19 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
 
 enum class ServeEnd { kSignal, kDrained };
 
-// Drives `node` until a signal stops it, or until it has drained. `gauges(snapshot)` adds the
-// node's own figures.
+// Drives `node` until a signal stops it, or until it has drained. `keys` may be null.
+// `gauges(snapshot)` adds the node's own figures.
 template <class Node, class Gauges>
 ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
-               const ServeOptions& options, std::vector<WatchedCounter> watched, Gauges&& gauges) {
+               const ServeOptions& options, NodeKeys* keys, std::vector<WatchedCounter> watched,
+               Gauges&& gauges) {
   obey_parent(options);
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
-  const StopSignals stop_signals(*waker.value());
+  const StopSignals stop_signals(*waker.value(), keys != nullptr);
+  if (keys != nullptr) {
+    keys->ring().ask_for_jobs([&node](std::uint32_t job) { return node.knows_job(job); });
+  }
   const auto status = start_status(socket, options, *waker.value());
   const auto metrics = start_metrics(options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
@@ -143,6 +151,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   Driven<Node> driven(
       node,
       [&](Instant now) {
+        if (keys != nullptr && StopSignals::take_reload()) keys->reload();
         if (reporter.due(now)) reporter.report(now, snapshot());
         if (status && status->is_drain_asked() && !node.draining()) {
           node.drain();
@@ -171,7 +180,10 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
         return std::min(reporter.next(), look_at);
       },
       [&](Instant, const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
-  EventLoop loop(socket, driven, *waker.value());
+  KeyRefusalLog key_refusals;
+  driven.on_refused([&](Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
+                        KeyProblem problem) { key_refusals.add(now, from, join, problem); });
+  EventLoop loop(socket, driven, *waker.value(), keys == nullptr ? nullptr : &keys->ring());
   driver = &loop;
   announce(role, socket, options);
   loop.run();

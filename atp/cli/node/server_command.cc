@@ -59,13 +59,15 @@ ServeEnd serve_one(const ServerOptions& options) {
   config.placement = placement_of(options);
   config.boot_id = random_seed();
   config.seed = random_seed();
+  const auto keys = NodeKeys::open(options.serve.keys);
+  if (keys) config.owners = &keys->ring();
   config.wmax = options.window;
   config.timing.lease = Duration(static_cast<Duration::rep>(options.lease_s * 1e9));
   config.max_value_count = value_count(options.serve, listen);
   const UdpSocket socket = open_socket(listen);
   Server node(config);
   log_debug("window {} packets, {} values", config.wmax, config.max_value_count);
-  return serve("server", socket, node, options.serve,
+  return serve("server", socket, node, options.serve, keys.get(),
                {{"jobs_made", "job appeared", "jobs appeared"},
                 {"jobs_ended", "job ended", "jobs ended"},
                 {"leaves", "rank left", "ranks left"},

@@ -91,11 +91,13 @@ ServeEnd serve_one(const SwitchOptions& options) {
   config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
   config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
+  const auto keys = NodeKeys::open(options.serve.keys);
+  if (keys) config.owners = &keys->ring();
   check_memory(config);
   const UdpSocket socket = open_socket(listen);
   SwitchNode node(config);
   log_debug("{} aggregators of {} values", config.aggregators, config.max_value_count);
-  return serve("switch", socket, node, options.serve,
+  return serve("switch", socket, node, options.serve, keys.get(),
                {{"trees_made", "job appeared", "jobs appeared"},
                 {"trees_dropped", "job ended", "jobs ended"},
                 {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},

@@ -1,9 +1,13 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "atp/base/rank_set.h"
 #include "atp/cli/command/command.h"
@@ -31,6 +35,8 @@ constexpr const char* kRunExamples = R"(Examples:
       use two switches with a server each, on separate cores
   atp run -n 4 --servers-inside -- python train.py
       use four servers, one inside each rank's process
+  atp run -n 4 --switch --key new -- python train.py
+      tag all packets with a key made for this run
   atp run --cluster cluster.yaml --host a0
       run the switches and servers of host a0 until a signal ends them
   atp run --cluster cluster.yaml --host a1 -- python train.py
@@ -46,6 +52,12 @@ void add_common_options(const Command& command, RunOptions& options) {
                   "Maximum values per fragment (default: what the path MTU allows)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
+  command
+      .add_option("--key", options.key_file,
+                  "File with the tenant's key, with which ranks, and the switches and servers "
+                  "started here, tag their packets (ATP_KEY_FILE; see `atp key`); new: a key for "
+                  "this run alone")
+      .type_name("FILE");
   command
       .add_option("--stats-dir", options.stats_folder,
                   "Write the counters of switches and servers into this folder, as JSON lines")
@@ -189,7 +201,54 @@ void add_run_options(const Command& command, RunOptions& options) {
   add_common_options(command, options);
 }
 
-void run_job(const RunOptions& options) {
+// A key file that lasts as long as this process's run.
+class TemporaryKey {
+ public:
+  TemporaryKey() {
+    std::error_code problem;
+    path_ = std::filesystem::temp_directory_path(problem) / "atp-key-XXXXXX";
+    const int fd = problem ? -1 : mkstemp(path_.data());
+    if (fd < 0) throw CommandError("--key new: cannot create a file for the key");
+    if (const Status available = macs_available(); !available) {
+      throw CommandError(available.error().message);
+    }
+    const std::string line = key_line({.name = "run", .key = random_key()}) + "\n";
+    const bool written = write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    close(fd);
+    if (!written) throw CommandError("--key new: cannot write " + path_);
+  }
+  ~TemporaryKey() {
+    if (getpid() == owner_) unlink(path_.c_str());
+  }
+  TemporaryKey(const TemporaryKey&) = delete;
+  TemporaryKey& operator=(const TemporaryKey&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const pid_t owner_ = getpid();
+};
+
+// Ranks find the key through their environment. A user may have set the variable without --key.
+void use_key(RunOptions& options) {
+  if (!options.key_file.empty()) {
+    options.key_file = std::filesystem::absolute(options.key_file);
+    setenv("ATP_KEY_FILE", options.key_file.c_str(), 1);
+  }
+  const char* path = std::getenv("ATP_KEY_FILE");
+  if (path == nullptr || *path == '\0') return;
+  if (options.runner.command.empty()) {
+    value_or_throw(read_key_file(path));  // of all tenants: no ranks start here
+  } else {
+    options.runner.key = value_or_throw(read_own_key(path));
+  }
+}
+
+void run_job(RunOptions options) {
+  std::optional<TemporaryKey> made;
+  if (options.key_file == "new") options.key_file = made.emplace().path();
+  use_key(options);
   const HostPlan plan = plan_of(options);
   if (!options.stats_folder.empty()) {
     std::error_code problem;

@@ -191,6 +191,7 @@ HostPlan plan_of(const RunOptions& options) {
     for (const std::string& network : options.status_from) add("--status-from", network);
     for (const std::string& network : options.drain_from) add("--drain-from", network);
     if (options.values > 0) add("--values", std::to_string(options.values));
+    if (!options.key_file.empty()) add("--keys", options.key_file);
     if (!options.stats_folder.empty()) {
       add("--stats", options.stats_folder + "/" + node.name + ".jsonl");
       add("--stats-interval", fmt::format("{}", options.stats_interval_s));

@@ -17,6 +17,7 @@ struct RunOptions {
   std::string stats_folder;
   double stats_interval_s = 1;
   std::uint32_t values = 0;  // per fragment; 0: not given
+  std::string key_file;      // of the ranks, and of switches and servers; empty: none
 
   // On this machine alone.
   std::size_t ranks = 0;

@@ -60,7 +60,9 @@ void send(const Will& will) {
 
 }  // namespace
 
-Wills::Wills() : folder_(make_folder()) {}
+Wills::Wills(std::optional<Tenant> key) : folder_(make_folder()) {
+  if (key) key_.emplace(Keyring::Side::kRank, std::vector<Tenant>{*key});
+}
 
 Wills::~Wills() {
   std::error_code problem;
@@ -79,6 +81,11 @@ void Wills::execute(Instant now, std::string_view rank, std::string_view cause) 
   if (folder_.empty()) return;
   for (Will& will : wills_in(folder_of(rank))) {
     if (!will.give_cause(cause)) continue;
+    if (key_) {
+      const std::size_t length = will.leave.size();
+      will.leave.resize(length + ATP_TAG_BYTES);
+      key_->add_tag(will.leave, length, {});
+    }
     letters_.push_back({.will = std::move(will), .at = now});
   }
   send_due(now);

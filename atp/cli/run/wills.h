@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "atp/base/time.h"
 #include "atp/collective/last_will.h"
+#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/socket.h"
 
 // Sends the wills of ranks whose processes have ended (atp/collective/last_will.h). It owns the
@@ -18,7 +20,8 @@ class Wills {
  public:
   // Creates a folder that exists as long as this object. If that fails, ranks leave no wills, and
   // the others wait for the lease to end.
-  Wills();
+  // `key`: the ranks', with which their wills are tagged.
+  explicit Wills(std::optional<Tenant> key = {});
   ~Wills();
   Wills(const Wills&) = delete;
   Wills& operator=(const Wills&) = delete;
@@ -40,6 +43,7 @@ class Wills {
   };
 
   std::string folder_;
+  std::optional<Keyring> key_;
   std::vector<Letter> letters_;
 };
 

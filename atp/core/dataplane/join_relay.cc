@@ -82,6 +82,29 @@ Refusal judge_room(const SwitchTurn& turn, const Join& join) {
   return needed > left ? memory_refusal(left, needed) : Refusal{};
 }
 
+// Checks what the tenant's jobs may hold together. Incarnations of a job are one job; its trees are
+// adjacent.
+Refusal judge_quota(const SwitchTurn& turn, std::uint32_t job, const JobOwner& owner,
+                    const Join& join) {
+  const Quota& quota = owner.quota;
+  if (quota == Quota{}) return {};
+  std::uint32_t others = 0;
+  std::size_t held = 0;
+  std::uint32_t last = job;
+  for (const Tree& tree : turn.state.trees.trees()) {
+    if (tree.tenant() != owner.tenant) continue;
+    held += Tree::bytes_needed(tree.world_size(), tree.streams());
+    if (tree.job().job != job && tree.job().job != last) ++others;
+    last = tree.job().job;
+  }
+  if (quota.jobs != 0 && others >= quota.jobs) return {RefusalReason::kTenantJobs, quota.jobs};
+  const std::size_t left = quota.bytes > held ? quota.bytes - held : 0;
+  const std::size_t needed =
+      Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
+  if (quota.bytes == 0 || needed <= left) return {};
+  return memory_refusal(left, needed, RefusalReason::kTenantMemory);
+}
+
 // Makes room for one more tree. If room is scarce, trees that only wait for leases to end are
 // dropped: a rank whose LEAVE has not been acknowledged yet then asks the server directly.
 Refusal make_room(SwitchTurn& turn, const Join& join) {
@@ -138,8 +161,14 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
       return refuse({RefusalReason::kDraining});
     }
     if (const Refusal refusal = make_room(turn, *join)) return refuse(refusal);
-    tree =
-        turn.state.trees.make(in.packet.job(), streams, join->world_size, turn.config.timing.lease);
+    const JobOwner owner = turn.config.owners == nullptr
+                               ? JobOwner{}
+                               : turn.config.owners->owner_of(in.packet.header.job);
+    if (const Refusal refusal = judge_quota(turn, in.packet.header.job, owner, *join)) {
+      return refuse(refusal);
+    }
+    tree = turn.state.trees.make(in.packet.job(), streams, join->world_size,
+                                 turn.config.timing.lease, owner);
     turn.count(SwitchCounter::kTreesMade);
   }
   tree->note_join(turn.now, rank, in.from, next, *join);

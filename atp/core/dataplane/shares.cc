@@ -33,16 +33,50 @@ bool Shares::partition_is_full() const {
   return std::count_if(entries_.begin(), entries_.end(), owns) >= config_.partitions;
 }
 
-Shares::Id Shares::enter(std::uint32_t job) {
+Shares::Id Shares::enter(std::uint32_t job, const JobOwner& owner) {
   const Id id = entry_of(job);
   Entry& entry = entries_[id];
   if (entry.trees == 0) {
     entry.job = job;
-    entry.share.quota = config_.quota == 0 ? aggregators_ : config_.quota;
+    entry.share.quota = quota_of_job();
     give_region(entry.share);
+    leave_tenant(id);
+    if (owner.quota.aggregators != 0) enter_tenant(id, owner);
   }
   ++entry.trees;
   return id;
+}
+
+// The job may still hold aggregators from before.
+void Shares::leave_tenant(Id id) {
+  Entry& entry = entries_[id];
+  if (entry.tenant == kNoTenant) return;
+  std::erase(tenants_[entry.tenant].jobs, id);
+  note_tenant(entry.tenant, -static_cast<int>(entry.share.held));
+  entry.tenant = kNoTenant;
+}
+
+void Shares::enter_tenant(Id id, const JobOwner& owner) {
+  auto tenant = std::find_if(tenants_.begin(), tenants_.end(), [&](const TenantShare& known) {
+    return known.tenant == owner.tenant || known.jobs.empty();
+  });
+  if (tenant == tenants_.end()) tenant = tenants_.emplace(tenant);
+  tenant->tenant = owner.tenant;
+  tenant->quota = owner.quota.aggregators;
+  tenant->jobs.push_back(id);
+  Entry& entry = entries_[id];
+  entry.tenant = static_cast<std::uint32_t>(tenant - tenants_.begin());
+  note_tenant(entry.tenant, static_cast<int>(entry.share.held));
+}
+
+void Shares::note_tenant(std::uint32_t tenant, int change) {
+  TenantShare& share = tenants_[tenant];
+  share.held += static_cast<std::uint32_t>(change);
+  const std::uint32_t left = share.quota > share.held ? share.quota - share.held : 0;
+  for (const Id id : share.jobs) {
+    atp_share& job = entries_[id].share;
+    job.quota = std::min(quota_of_job(), job.held + left);
+  }
 }
 
 void Shares::leave(Id id) { --entries_[id].trees; }

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "atp/core/dataplane/aggregator.h"
+#include "atp/core/tenant.h"
 
 // How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). The
 // default is first come, first served. A static partition gives each job a region of its own; a
-// quota bounds how many a job may hold at a time. All incarnations and trees of a job here have one
-// share, so a restart does not make it two jobs.
+// quota bounds how many a job may hold at a time, and a tenant's quota how many its jobs may hold
+// together. All incarnations and trees of a job here have one share, so a restart does not make it
+// two jobs.
 //
 // A share lives as long as its job has a tree or an aggregator here, so its count of held
 // aggregators is exact. Its region, however, is free for the next job as soon as the last tree is
@@ -41,32 +43,56 @@ class Shares {
   bool partition_is_full() const;
   // Call these when a tree of the job is made, and when it is gone. At most kMax jobs may be
   // entered at a time.
-  Id enter(std::uint32_t job);
+  Id enter(std::uint32_t job, const JobOwner& owner = {});
   void leave(Id id);
 
   const atp_share& operator[](Id id) const { return entries_[id].share; }
-  void note_claim(Id id) { ++entries_[id].share.held; }
-  void note_release(Id id) { --entries_[id].share.held; }
+  void note_claim(Id id) {
+    ++entries_[id].share.held;
+    if (entries_[id].tenant != kNoTenant) note_tenant(entries_[id].tenant, 1);
+  }
+  void note_release(Id id) {
+    --entries_[id].share.held;
+    if (entries_[id].tenant != kNoTenant) note_tenant(entries_[id].tenant, -1);
+  }
 
   bool operator==(const Shares&) const = default;
 
  private:
+  static constexpr std::uint32_t kNoTenant = UINT32_MAX;
+
   struct Entry {
     atp_share share{};
     std::uint32_t job = 0;
     std::uint32_t trees = 0;
+    std::uint32_t tenant = kNoTenant;  // its place in tenants_
 
     bool in_use() const { return trees > 0 || share.held > 0; }
     bool operator==(const Entry&) const = default;
   };
 
+  // A tenant that has a quota. The pipeline reads only a job's own quota, so each job's is lowered
+  // to what its tenant has left.
+  struct TenantShare {
+    std::uint32_t tenant = 0;
+    std::uint32_t quota = 0;
+    std::uint32_t held = 0;
+    std::vector<Id> jobs;  // few: a tenant with a quota of aggregators should have one of jobs
+    bool operator==(const TenantShare&) const = default;
+  };
+
   Id entry_of(std::uint32_t job);
+  void leave_tenant(Id id);
+  void enter_tenant(Id id, const JobOwner& owner);
+  void note_tenant(std::uint32_t tenant, int change);
+  std::uint32_t quota_of_job() const { return config_.quota == 0 ? aggregators_ : config_.quota; }
   void give_region(atp_share& share) const;
   bool is_taken(std::uint32_t first) const;
 
   SharingConfig config_;
   std::uint32_t aggregators_;
   std::vector<Entry> entries_;
+  std::vector<TenantShare> tenants_;
 };
 
 }  // namespace atp

@@ -73,6 +73,7 @@ constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = 
     "drop_no_child_addressed",
     "drop_straight",
     "drop_refused",
+    "drop_key",
     "drop_rank_taken",
     "drop_wrong_nonce",
     "drop_too_many_hops",

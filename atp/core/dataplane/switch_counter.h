@@ -85,6 +85,7 @@ enum class SwitchCounter : std::uint8_t {
   kDropNoChildAddressed,
   kDropStraight,   // a JOIN or LEAVE with DIRECT, which belongs at the server
   kDropRefused,    // a JOIN, answered by STATUS refused
+  kDropKey,        // a JOIN whose tag is not accepted; answered likewise
   kDropRankTaken,  // a JOIN, answered by STATUS rank taken
   kDropWrongNonce,
   kDropTooManyHops,

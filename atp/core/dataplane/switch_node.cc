@@ -39,6 +39,19 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
   }
 }
 
+void SwitchNode::refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                            KeyProblem problem, Outbox& out) {
+  SwitchTurn turn = begin_turn(now, out);
+  turn.count(SwitchCounter::kPacketsReceived);
+  turn.count(SwitchCounter::kDropKey);
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) return;
+  const auto join = Join::read(parsed.view().body);
+  if (!join) return;
+  answer_refused(turn, {from, parsed.view()}, *join,
+                 {RefusalReason::kKey, static_cast<std::uint32_t>(problem)});
+}
+
 void SwitchNode::handle_unreachable(Instant, const Endpoint&, Outbox&) {
   state_.counters.add(SwitchCounter::kUnreachable);
 }

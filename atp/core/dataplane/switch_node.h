@@ -26,6 +26,9 @@ class SwitchNode {
   // An ICMP error about a packet to `whom`. A switch has no other place to send to, and its
   // children detach from it if need be, so it only counts the error.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
+  // A packet whose tag the driver does not accept (docs/protocol.md §2, *Keys*), without its tag.
+  void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                  KeyProblem problem, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
   Instant next_timeout() const { return sweep_.next(); }
 
@@ -40,6 +43,7 @@ class SwitchNode {
   // For metrics and displays.
   std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }
   std::size_t trees() const { return state_.trees.size(); }
+  bool knows_job(std::uint32_t job) const { return state_.trees.knows_job(job); }
   const SwitchConfig& config() const { return state_.config; }
   // Calls visit(const Tree&, const atp_share&) for each tree, in the order of job and stream.
   template <class Visit>

@@ -2,6 +2,7 @@
 
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
+#include "atp/core/testing_owners.h"
 
 // JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).
 
@@ -126,6 +127,67 @@ TEST(SwitchRefusal, HoldsNoMoreTreesThanItHasRoomFor) {
   rig.wait(6s);
   EXPECT_EQ(rig.node.trees(), 0u);
   relayed(rig.in(child(0), join(0, body)));
+}
+
+Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0,
+                  std::uint32_t incarnation = kJob.incarnation) {
+  Join body = join_body(0);
+  body.first_stream = first_stream;
+  Bytes bytes = join(0, body);
+  atp_store32(&bytes[ATP_AT_JOB], job);
+  atp_store32(&bytes[ATP_AT_INCARNATION], incarnation);
+  return bytes;
+}
+
+TEST(SwitchRefusal, TenantsHoldNoMoreThanTheirQuota) {
+  const std::size_t each = Tree::bytes_needed(4, {0, join_body(0).stream_count});
+  const struct {
+    const char* what;
+    Quota quota;
+    Refusal third;
+  } cases[] = {
+      {"jobs", {.jobs = 2}, {RefusalReason::kTenantJobs, 2, 0}},
+      {"memory",
+       {.bytes = 3 * each + each / 2},
+       memory_refusal(each / 2, each, RefusalReason::kTenantMemory)},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    TestOwners owners;
+    for (const std::uint32_t job : {1, 2, 3}) owners.by_job[job] = {.tenant = 7, .quota = c.quota};
+    SwitchConfig config = rig::config();
+    config.max_trees = 8;
+    config.owners = &owners;
+    Rig rig(config);
+    relayed(rig.in(child(0), join_of_job(1)));
+    relayed(rig.in(child(0), join_of_job(1, 100)));
+    relayed(rig.in(child(0), join_of_job(2)));
+    expect_refused(rig, join_of_job(3), c.third);
+    relayed(rig.in(child(0), join_of_job(4)));
+    EXPECT_TRUE(rig.node.knows_job(2));
+    EXPECT_FALSE(rig.node.knows_job(3));
+    EXPECT_FALSE(rig.node.knows_job(0));
+  }
+}
+
+TEST(SwitchRefusal, AJoinWhoseTagIsNotAcceptedIsAnsweredAndChangesNothing) {
+  Rig rig;
+  Outbox out;
+  const auto refuse = [&](const Bytes& bytes) {
+    out.clear();
+    rig.node.refuse_key(rig.now, child(0), bytes, KeyProblem::kNoTag, out);
+  };
+  refuse(join(0, join_body(0)));
+  ASSERT_EQ(out.packets().size(), 1u);
+  const ParsedPacket answer = parse_packet(out.bytes_of(out.packets()[0]));
+  ASSERT_TRUE(answer.ok());
+  const auto status = StatusMessage::read(answer.view());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->refusal(), (Refusal{RefusalReason::kKey, 1, 0}));
+  EXPECT_EQ(rig.node.trees(), 0u);
+  refuse(gradient(RankSet::of(0), 0, 1));
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropKey), 2u);
 }
 
 TEST(SwitchRefusal, WhileItDrainsOnlyJobsThatAreUnknownAreRefused) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "atp/core/dataplane/switch_rig_test.h"
+#include "atp/core/testing_owners.h"
 
 // How jobs share a switch's aggregators: first come, first served, by a static partition, or within
 // a quota (docs/protocol.md §4, *Sharing*).
@@ -14,14 +15,16 @@ Bytes of_job(Bytes bytes, std::uint32_t job, std::uint32_t incarnation = kJob.in
   return bytes;
 }
 
-SwitchConfig sharing(const SharingConfig& with) {
+SwitchConfig sharing(const SharingConfig& with, const JobOwners* owners) {
   SwitchConfig config = rig::config();
   config.sharing = with;
+  config.owners = owners;
   return config;
 }
 
 struct Jobs : Rig {
-  explicit Jobs(const SharingConfig& with) : Rig(sharing(with)) {}
+  explicit Jobs(const SharingConfig& with, const JobOwners* owners = nullptr)
+      : Rig(sharing(with, owners)) {}
 
   // Joins two of the job's four ranks, so that no sum is complete.
   void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
@@ -128,6 +131,47 @@ TEST(SwitchSharing, AJobHoldsNoMoreThanItsQuota) {
       << "the fragment's other contributions pass too, though there is room again";
   EXPECT_TRUE(rig.keeps(1, 4));
   EXPECT_FALSE(rig.keeps(1, 5));
+}
+
+TEST(SwitchSharing, TheJobsOfATenantHoldNoMoreThanItsQuotaTogether) {
+  TestOwners owners;
+  for (const std::uint32_t job : {1, 2}) {
+    owners.by_job[job] = {.tenant = 7, .quota = {.aggregators = 3}};
+  }
+  owners.by_job[3] = {.tenant = 8, .quota = {.aggregators = 1}};
+  Jobs rig({.quota = 2}, &owners);
+  for (const std::uint32_t job : {1, 2, 3, 4}) rig.enter(job);
+  EXPECT_TRUE(rig.keeps(1, 0));
+  EXPECT_TRUE(rig.keeps(2, 1));
+  EXPECT_TRUE(rig.keeps(1, 2));
+  EXPECT_FALSE(rig.keeps(1, 3)) << "the job's own quota";
+  EXPECT_FALSE(rig.keeps(2, 4)) << "the tenant's";
+  EXPECT_TRUE(rig.keeps(3, 5)) << "another tenant";
+  EXPECT_FALSE(rig.keeps(3, 6));
+  EXPECT_TRUE(rig.keeps(4, 7)) << "nobody's";
+  rig.answer(1, 0);
+  EXPECT_TRUE(rig.keeps(2, 8)) << "what one job frees, another of the tenant may take";
+  EXPECT_FALSE(rig.keeps(1, 9));
+}
+
+TEST(SwitchSharing, AJobThatPassesToAnotherTenantTakesItsAggregatorsAlong) {
+  TestOwners owners;
+  owners.by_job[1] = {.tenant = 7, .quota = {.aggregators = 1}};
+  owners.by_job[2] = {.tenant = 7, .quota = {.aggregators = 1}};
+  Jobs rig({}, &owners);
+  rig.enter(1);
+  rig.enter(2);
+  ASSERT_TRUE(rig.keeps(1, 0));
+  ASSERT_FALSE(rig.keeps(2, 1));
+  rig.depart(1);
+  // This fills the table of jobs, so the departed job gives up its place.
+  for (std::uint32_t job = 3; job < 6; ++job) rig.enter(job);
+  owners.by_job[1] = {.tenant = 8, .quota = {.aggregators = 2}};
+  rig.depart(3);
+  rig.enter(1);
+  EXPECT_TRUE(rig.keeps(2, 2)) << "the first tenant holds none now";
+  EXPECT_TRUE(rig.keeps(1, 3)) << "of two, one is held from before";
+  EXPECT_FALSE(rig.keeps(1, 4));
 }
 
 TEST(SwitchSharing, WhateverFreesAnAggregatorMakesRoomInTheQuota) {

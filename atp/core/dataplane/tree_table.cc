@@ -31,8 +31,8 @@ bool starts_after(const Position& at, const Tree& tree) {
 }  // namespace
 
 Tree::Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-           std::uint16_t value_limit, Shares::Id share, Duration lease)
-    : job_(job), streams_(streams), membership_(world_size), lease_(lease) {
+           std::uint16_t value_limit, Shares::Id share, Duration lease, std::uint32_t tenant)
+    : job_(job), streams_(streams), membership_(world_size), lease_(lease), tenant_(tenant) {
   entry_.bitmap_words = bitmap_words_for(world_size);
   entry_.value_limit = value_limit;
   entry_.share = share;
@@ -157,13 +157,20 @@ bool TreeTable::knows(const JobKey& job) const {
   return tree != trees_.end() && tree->job() == job;
 }
 
+bool TreeTable::knows_job(std::uint32_t job) const {
+  const auto tree = std::partition_point(trees_.begin(), trees_.end(),
+                                         [&](const Tree& t) { return t.job() < JobKey{job, 0}; });
+  return tree != trees_.end() && tree->job().job == job;
+}
+
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-                      Duration lease) {
+                      Duration lease, const JobOwner& owner) {
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
-  const Shares::Id share = shares_.enter(job.job);
+  const Shares::Id share = shares_.enter(job.job, owner);
   bytes_ += Tree::bytes_needed(world_size, streams);
-  return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease);
+  return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease,
+                          owner.tenant);
 }
 
 TreeTable::Ended TreeTable::expire(Instant now) {

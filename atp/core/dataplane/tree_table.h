@@ -54,7 +54,7 @@ struct HeardWaiting {
 class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-       std::uint16_t value_limit, Shares::Id share, Duration lease);
+       std::uint16_t value_limit, Shares::Id share, Duration lease, std::uint32_t tenant = 0);
   static constexpr std::size_t bytes_needed(std::size_t world_size, const StreamRange& streams);
 
   const JobKey& job() const { return job_; }
@@ -64,6 +64,7 @@ class Tree {
   const Endpoint& parent() const { return parent_; }
   const Membership& membership() const { return membership_; }
   Shares::Id share() const { return entry_.share; }
+  std::uint32_t tenant() const { return tenant_; }  // 0: no keys
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
   // Whether every rank known here has left, so that the tree only waits for leases to end.
@@ -113,6 +114,7 @@ class Tree {
   Membership membership_;
   RankSet left_;
   Duration lease_;
+  std::uint32_t tenant_ = 0;
   std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed
   HeardWaiting waiting_{};                      // without ranks: nothing reported
   Lateness lateness_;                           // of the ranks behind this switch
@@ -136,9 +138,12 @@ class TreeTable {
   const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
   // Whether the job has a tree here, of whatever streams.
   bool knows(const JobKey& job) const;
+  // The same, of whatever incarnation.
+  bool knows_job(std::uint32_t job) const;
   // The range must not overlap another tree of the job, and the caller must have checked that there
   // is room. Invalidates pointers to trees.
-  Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);
+  Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease,
+             const JobOwner& owner = {});
 
   struct Ended {
     std::size_t leases = 0;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "atp/core/server/server_harness.h"
+#include "atp/core/testing_owners.h"
 
 // How much strangers can make a server hold: one packet makes a job, so the number of jobs and
 // their memory are bounded, and a job that exceeds the bounds is refused before anything is
@@ -43,6 +44,83 @@ TEST(Limits, NoMoreJobsAreServedThanConfigured) {
   const auto sent = h.take(StatusCode::kRefused);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyJobs, 2, 0}));
+}
+
+// Joins one rank of a job and returns the refusal, if there is one.
+Refusal refusal_of(ServerHarness& h, std::uint32_t job, std::uint32_t incarnation = 1,
+                   std::uint16_t first_stream = 0) {
+  TestJoin join = h.join_of(0, 2, false);
+  join.job = {job, incarnation};
+  join.body.first_stream = first_stream;
+  h.join(worker_endpoint(0), join);
+  const auto sent = h.take(StatusCode::kRefused);
+  return sent.empty() ? Refusal{} : sent[0].status().refusal();
+}
+
+TEST(Tenants, HaveNoMoreJobsAtATimeThanTheirQuota) {
+  TestOwners owners;
+  for (const std::uint32_t job : {1, 2, 3})
+    owners.by_job[job] = {.tenant = 7, .quota = {.jobs = 2}};
+  owners.by_job[4] = {.tenant = 8, .quota = {.jobs = 1}};
+  ServerConfig config = ServerHarness::small_config();
+  config.owners = &owners;
+  ServerHarness h(config);
+  EXPECT_FALSE(refusal_of(h, 1));
+  EXPECT_FALSE(refusal_of(h, 1, 1, 100)) << "another range of the same job";
+  EXPECT_FALSE(refusal_of(h, 1, 2)) << "another incarnation of the same job";
+  EXPECT_FALSE(refusal_of(h, 2));
+  EXPECT_EQ(refusal_of(h, 3), (Refusal{RefusalReason::kTenantJobs, 2, 0}));
+  EXPECT_FALSE(refusal_of(h, 4)) << "another tenant";
+  EXPECT_FALSE(refusal_of(h, 5)) << "nobody's";
+  EXPECT_TRUE(h.server.knows_job(1));
+  EXPECT_FALSE(h.server.knows_job(3));
+}
+
+TEST(Tenants, HaveNoMoreMemoryThanTheirQuota) {
+  ServerConfig config = ServerHarness::small_config();
+  std::size_t each = 0;
+  {
+    ServerHarness h(config);
+    const TestJoin join = h.join_of(0, 2, false);
+    each = Job::bytes_needed(join.job, join.body, config);
+  }
+  TestOwners owners;
+  const std::size_t limit = 2 * each + each / 2;
+  for (const std::uint32_t job : {1, 2, 3}) {
+    owners.by_job[job] = {.tenant = 7, .quota = {.bytes = limit}};
+  }
+  owners.by_job[4] = {.tenant = 8, .quota = {.bytes = each}};
+  config.owners = &owners;
+  ServerHarness h(config);
+  EXPECT_FALSE(refusal_of(h, 1));
+  EXPECT_FALSE(refusal_of(h, 2));
+  EXPECT_EQ(refusal_of(h, 3), memory_refusal(limit - 2 * each, each, RefusalReason::kTenantMemory));
+  EXPECT_FALSE(refusal_of(h, 4)) << "exactly as much as it may have";
+}
+
+TEST(Keys, AJoinWhoseTagIsNotAcceptedIsAnsweredAndChangesNothing) {
+  ServerHarness h;
+  Outbox out;
+  Outbox written;
+  const TestJoin join = h.join_of(0, 2, false);
+  put_join(written, {.type = PacketType::kJoin, .job = join.job}, RankSet::of(0), join.body);
+  written.send_to(worker_endpoint(0));
+  const auto refuse = [&](std::span<const std::uint8_t> bytes) {
+    out.clear();
+    h.server.refuse_key(h.now, worker_endpoint(0), bytes, KeyProblem::kWrongTag, out);
+  };
+  refuse(written.bytes_of(written.packets()[0]));
+  ASSERT_EQ(out.packets().size(), 1u);
+  const ParsedPacket answer = parse_packet(out.bytes_of(out.packets()[0]));
+  ASSERT_TRUE(answer.ok());
+  const auto status = StatusMessage::read(answer.view());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->refusal(), (Refusal{RefusalReason::kKey, 3, 0}));
+  EXPECT_EQ(status->nonce, join.body.nonce);
+  EXPECT_EQ(h.server.job_count(), 0u);
+  refuse(std::array<std::uint8_t, 3>{});
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(h.count(ServerCounter::kDropKey), 2u);
 }
 
 TEST(Draining, OnlyJobsThatAreUnknownAreRefused) {

@@ -50,6 +50,22 @@ void Server::handle_packet(Instant now, const Endpoint& from, std::span<const st
   }
 }
 
+void Server::refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                        KeyProblem problem, Outbox& out) {
+  ServerTurn turn = begin_turn(now, out);
+  turn.count(ServerCounter::kPacketsReceived);
+  turn.count(ServerCounter::kBytesReceived, bytes.size());
+  turn.count(ServerCounter::kDropKey);
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) return;
+  const auto join = Join::read(parsed.view().body);
+  if (!join) return;
+  const Refusal refusal{RefusalReason::kKey, static_cast<std::uint32_t>(problem)};
+  const RankSet& ranks = parsed.view().ranks;
+  answer_paced(turn, {from, parsed.view()}, ranks,
+               StatusMessage::refused(refusal, ranks, join->nonce));
+}
+
 void Server::handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
   static_cast<void>(whom);
   begin_turn(now, out).count(ServerCounter::kUnreachable);
@@ -162,7 +178,28 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   if (jobs_.size() >= config_.max_jobs) return {RefusalReason::kTooManyJobs, config_.max_jobs};
   const std::size_t left = config_.memory_limit_bytes - bytes_;
   const std::size_t needed = Job::bytes_needed(packet.job(), join, config_);
-  return needed > left ? memory_refusal(left, needed) : Refusal{};
+  if (needed > left) return memory_refusal(left, needed);
+  return objection_by_quota(packet.header.job, needed);
+}
+
+// A tenant's jobs share its quota. Incarnations of a job, and its ranges of streams, are one job.
+Refusal Server::objection_by_quota(std::uint32_t job, std::size_t bytes) const {
+  if (config_.owners == nullptr) return {};
+  const JobOwner owner = config_.owners->owner_of(job);
+  const Quota& quota = owner.quota;
+  std::uint32_t others = 0;
+  std::size_t held = 0;
+  std::uint32_t last = job;
+  for (const auto& [range, entry] : jobs_) {
+    if (entry.tenant != owner.tenant) continue;
+    held += entry.bytes;
+    if (range.key.job != job && range.key.job != last) ++others;
+    last = range.key.job;
+  }
+  if (quota.jobs != 0 && others >= quota.jobs) return {RefusalReason::kTenantJobs, quota.jobs};
+  const std::size_t left = quota.bytes > held ? quota.bytes - held : 0;
+  if (quota.bytes == 0 || bytes <= left) return {};
+  return memory_refusal(left, bytes, RefusalReason::kTenantMemory);
 }
 
 // A rank that was acknowledged before is a member of a job that had begun. This job has not, so the
@@ -201,7 +238,11 @@ Server::Jobs::iterator Server::find_or_make(ServerTurn& turn, const PacketView& 
   turn.count(ServerCounter::kJobsMade);
   const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
   bytes_ += bytes;
-  return jobs_.emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes}).first;
+  const JobOwner owner =
+      config_.owners == nullptr ? JobOwner{} : config_.owners->owner_of(packet.header.job);
+  return jobs_
+      .emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes, owner.tenant})
+      .first;
 }
 
 void Server::handle_join(ServerTurn& turn, const Arrival& in) {

@@ -34,6 +34,9 @@ class Server {
   // An ICMP error about a packet to `whom`. It is only counted: JOINs and leases alone decide
   // whether a rank is detached or lost.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
+  // A packet whose tag the driver does not accept (docs/protocol.md §2, *Keys*), without its tag.
+  void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                  KeyProblem problem, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
   Instant next_timeout() const { return next_timeout_; }
 
@@ -50,6 +53,11 @@ class Server {
   bool knows(const JobKey& key) const {
     const auto first = jobs_.lower_bound({key, 0});
     return first != jobs_.end() && first->first.key == key;
+  }
+  // Whether there is a job of this number, of whatever incarnation.
+  bool knows_job(std::uint32_t job) const {
+    const auto first = jobs_.lower_bound({{job, 0}, 0});
+    return first != jobs_.end() && first->first.key.job == job;
   }
   // Calls visit(const JobSummary&) for each job, in the order of job, incarnation and stream.
   template <class Visit>
@@ -69,6 +77,7 @@ class Server {
   struct Entry {
     Job job;
     std::size_t bytes = 0;  // counted against the memory limit
+    std::uint32_t tenant = 0;
     bool operator==(const Entry&) const = default;
   };
   using Jobs = std::map<RangeKey, Entry>;
@@ -83,6 +92,7 @@ class Server {
   Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
   static Refusal objection(const Join& join);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
+  Refusal objection_by_quota(std::uint32_t job, std::size_t bytes) const;
   // The job whose stream range overlaps the JOIN's, or null.
   const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);

@@ -77,6 +77,7 @@ constexpr std::array<std::string_view, Counters<ServerCounter>::kSize> kNames = 
     "drop_float_waits",
     "drop_bad_rank",
     "drop_refused",
+    "drop_key",
     "drop_rank_taken",
     "drop_rank_gone",
     "drop_forgotten",

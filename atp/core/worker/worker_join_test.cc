@@ -177,8 +177,9 @@ StatusMessage draining() {
 }
 
 TEST(WorkerJoin, ASwitchThatDrainsOrHasNoRoomOrTooSmallAKIsBypassed) {
-  for (const RefusalReason reason : {RefusalReason::kTooManyJobs, RefusalReason::kMemory,
-                                     RefusalReason::kValueCount, RefusalReason::kDraining}) {
+  for (const RefusalReason reason :
+       {RefusalReason::kTooManyJobs, RefusalReason::kMemory, RefusalReason::kValueCount,
+        RefusalReason::kDraining, RefusalReason::kTenantJobs, RefusalReason::kTenantMemory}) {
     WorkerScript s;
     s.worker.start(s.now);
     s.run();

@@ -21,7 +21,8 @@ bool has_no_room(const StatusMessage& status) {
   if (status.code != StatusCode::kRefused) return false;
   const RefusalReason reason = status.refusal().reason;
   return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory ||
-         reason == RefusalReason::kDraining;
+         reason == RefusalReason::kDraining || reason == RefusalReason::kTenantJobs ||
+         reason == RefusalReason::kTenantMemory;
 }
 
 // K is agreed once all ranks have joined. So this rank has joined too, with its straight JOIN: its

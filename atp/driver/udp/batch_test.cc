@@ -46,10 +46,11 @@ std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCo
   while (got.size() < count) {
     pollfd waiting{socket.fd(), POLLIN, 0};
     if (poll(&waiting, 1, 1000) <= 0) break;
-    batch.receive(socket, counters, [&](const Endpoint& f, std::span<const std::uint8_t> bytes) {
-      got.emplace_back(bytes.begin(), bytes.end());
-      if (from != nullptr) from->push_back(f);
-    });
+    batch.receive(socket, counters,
+                  [&](const Endpoint& f, std::span<const std::uint8_t> bytes, bool) {
+                    got.emplace_back(bytes.begin(), bytes.end());
+                    if (from != nullptr) from->push_back(f);
+                  });
   }
   return got;
 }

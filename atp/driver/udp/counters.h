@@ -27,6 +27,7 @@ enum class UdpCounter : std::uint8_t {
   kIcmpUnreachable,
   kIcmpTooBig,
   kIcmpUnproven,  // an ICMP error that quotes no packet sent lately: forged or outdated
+  kWrongKey,      // a packet without the tag that keys require, or with one that is not right
   kStoppedMs,     // milliseconds in which the thread did not run (RunningClock)
   kCount,
 };
@@ -49,6 +50,7 @@ constexpr std::string_view to_string(UdpCounter counter) {
     case UdpCounter::kIcmpUnreachable: return "udp_icmp_unreachable";
     case UdpCounter::kIcmpTooBig: return "udp_icmp_too_big";
     case UdpCounter::kIcmpUnproven: return "udp_icmp_unproven";
+    case UdpCounter::kWrongKey: return "udp_wrong_key";
     case UdpCounter::kStoppedMs: return "process_stopped_ms";
     case UdpCounter::kCount: break;
   }

@@ -52,7 +52,8 @@ Received through_a_router(const std::string& to, int ecn_field, const Bytes& sen
   Received received;
   UdpCounters counters;
   ReceiveBatch().receive(receiver, counters,
-                         [&](const Endpoint&, std::span<const std::uint8_t> bytes) {
+                         [&](const Endpoint&, std::span<std::uint8_t> bytes, bool congested) {
+                           if (congested) mark_ecn(bytes);
                            received.bytes.assign(bytes.begin(), bytes.end());
                          });
   received.counted = counters[UdpCounter::kCongestedIn];

@@ -14,7 +14,9 @@
 
 #include "atp/base/time.h"
 #include "atp/core/outbox.h"
+#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/receive_batch.h"
+#include "atp/driver/udp/route_mtu.h"
 #include "atp/driver/udp/running_clock.h"
 #include "atp/driver/udp/send_batch.h"
 #include "atp/driver/udp/socket.h"
@@ -37,6 +39,9 @@
 // The loop asks the kernel only for what may be there: packets after sleep() has seen some or the
 // last batch was full, ICMP errors after sleep() has seen one or a call has failed. So answering a
 // packet that wakes an idle node costs three calls: ppoll, recvmmsg and sendmmsg.
+//
+// With a Keyring the loop checks the tag of each packet that comes and adds one to each that goes;
+// the node sees neither (docs/protocol.md §2, *Keys*).
 //
 // A node's time passes only while its thread can run (RunningClock).
 //
@@ -61,6 +66,12 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
 template <class Node>
 concept ServesOthers = requires { requires Node::kServesOthers; };
 
+// A node that answers JOINs whose tag is not accepted.
+template <class Node>
+concept RefusesKeys =
+    requires(Node node, Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+             Outbox& out) { node.refuse_key(now, from, bytes, KeyProblem::kNone, out); };
+
 // A node that reports to others when it falls behind takes the loop's signal.
 template <class Node>
 concept TellsCongestion = requires(Node node) { node.set_congested(true); };
@@ -71,8 +82,13 @@ inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().tim
 template <DrivenNode Node>
 class EventLoop {
  public:
-  EventLoop(const UdpSocket& socket, Node& node, Waker& waker)
-      : socket_(socket), node_(node), waker_(waker), outbox_(kOutboxPackets, kOutboxBytes) {}
+  // `keys` may be null: packets have no tags.
+  EventLoop(const UdpSocket& socket, Node& node, Waker& waker, Keyring* keys = nullptr)
+      : socket_(socket),
+        node_(node),
+        waker_(waker),
+        keys_(keys),
+        outbox_(kOutboxPackets, kOutboxBytes, keys == nullptr ? 0 : ATP_TAG_BYTES) {}
 
   void run() {
     while (!waker_.stopped()) {
@@ -113,8 +129,9 @@ class EventLoop {
     if (!readable_ && !failing_) return false;
     const Instant time = now();
     const ReceiveBatch::Received received = receive_.receive(
-        socket_, counters_, [&](const Endpoint& from, std::span<const std::uint8_t> bytes) {
-          node_.handle_packet(time, from, bytes, outbox_);
+        socket_, counters_,
+        [&](const Endpoint& from, std::span<std::uint8_t> datagram, bool congested) {
+          handle_datagram(time, from, datagram, congested);
           if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
             flush();
           }
@@ -128,6 +145,23 @@ class EventLoop {
           [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(time, whom, mtu); });
     }
     return received.datagrams > 0;
+  }
+
+  // The mark comes from the network, so no tag includes it.
+  void handle_datagram(Instant time, const Endpoint& from, std::span<std::uint8_t> datagram,
+                       bool congested) {
+    const Keyring::Checked checked =
+        keys_ == nullptr ? check_without_keys(datagram) : keys_->check(from, datagram);
+    if (checked.accepted) {
+      if (congested) mark_ecn(checked.bytes);
+      return node_.handle_packet(time, from, checked.bytes, outbox_);
+    }
+    counters_.add(UdpCounter::kWrongKey);
+    if constexpr (RefusesKeys<Node>) {
+      if (checked.bytes[ATP_AT_TYPE] == ATP_JOIN) {
+        node_.refuse_key(time, from, checked.bytes, checked.problem, outbox_);
+      }
+    }
   }
 
   // Whether packets wait longer than they should. Skips the system call after a short batch, which
@@ -149,8 +183,29 @@ class EventLoop {
   }
 
   void flush() {
+    if (keys_ != nullptr) add_tags();
     if (!send_.send(socket_, outbox_, counters_)) failing_ = true;
     outbox_.clear();
+  }
+
+  void add_tags() {
+    outbox_.edit_payloads(
+        [this](std::span<std::uint8_t> room, std::size_t length, const Endpoint& to) {
+          const bool joins = room[ATP_AT_TYPE] == ATP_JOIN;
+          return keys_->add_tag(room, length, joins ? source_towards(to) : Endpoint{});
+        });
+  }
+
+  // The address that `to` sees. There is a JOIN per rank and second, so asking the kernel is cheap.
+  Endpoint source_towards(const Endpoint& to) const {
+    Endpoint source = socket_.local();
+    const OwnAddresses* own = socket_.own_addresses();
+    if (const auto* known = own == nullptr ? nullptr : own->find(to)) {
+      source.address = *known;
+    } else if (is_wildcard(source)) {
+      if (const Result<Endpoint> route = route_source(to)) source.address = route.value().address;
+    }
+    return source;
   }
 
   void sleep() {
@@ -194,6 +249,7 @@ class EventLoop {
   const UdpSocket& socket_;
   Node& node_;
   Waker& waker_;
+  Keyring* const keys_;
   Outbox outbox_;
   ReceiveBatch receive_;
   SendBatch send_{SendBatch::kMaxSegments,
@@ -226,6 +282,17 @@ class Driven {
                      Outbox& out) {
     with_tensors([&](Tensors&... t) { node_.handle_packet(now, from, bytes, t..., out); });
   }
+  void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                  KeyProblem problem, Outbox& out)
+    requires RefusesKeys<Node>
+  {
+    if (refused_) refused_(now, from, bytes, problem);
+    node_.refuse_key(now, from, bytes, problem, out);
+  }
+  // Reports the refused JOINs to the application as well.
+  using Refused = std::function<void(Instant now, const Endpoint& from,
+                                     std::span<const std::uint8_t> bytes, KeyProblem problem)>;
+  void on_refused(Refused refused) { refused_ = std::move(refused); }
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
     with_tensors([&](Tensors&... t) { node_.handle_unreachable(now, whom, t..., out); });
   }
@@ -261,6 +328,7 @@ class Driven {
   const std::tuple<Tensors&...> tensors_;
   Hook hook_;
   TooBig too_big_;
+  Refused refused_;
   Instant hook_due_ = kNever;
 };
 

@@ -61,12 +61,14 @@ Result<std::size_t> interface_mtu(const Endpoint& local) {
   return Error{"no interface of this machine has the address of " + to_string(local)};
 }
 
-std::size_t mtu_for_values(std::size_t values, std::size_t bitmap_words) {
-  return kIpv6AndUdpBytes + atp_body_offset(static_cast<std::uint32_t>(bitmap_words)) + 4 * values;
+std::size_t mtu_for_values(std::size_t values, std::size_t bitmap_words, std::size_t tag_bytes) {
+  return kIpv6AndUdpBytes + atp_body_offset(static_cast<std::uint32_t>(bitmap_words)) + 4 * values +
+         tag_bytes;
 }
 
-std::uint16_t values_for_mtu(std::size_t mtu_bytes, std::size_t bitmap_words) {
-  const std::size_t overhead = mtu_for_values(0, bitmap_words);
+std::uint16_t values_for_mtu(std::size_t mtu_bytes, std::size_t bitmap_words,
+                             std::size_t tag_bytes) {
+  const std::size_t overhead = mtu_for_values(0, bitmap_words, tag_bytes);
   if (mtu_bytes <= overhead) return 0;
   const std::size_t values = (mtu_bytes - overhead) / 4 / 2 * 2;
   return static_cast<std::uint16_t>(std::min<std::size_t>(values, ATP_VALUES_MAX));

@@ -81,7 +81,7 @@ class PathProbe {
 
   void listen(const JobKey& job, Outcome& outcome) {
     receiver_.receive(socket_, counters_,
-                      [&](const Endpoint& from, std::span<const std::uint8_t> bytes) {
+                      [&](const Endpoint& from, std::span<const std::uint8_t> bytes, bool) {
                         const ParsedPacket packet = parse_packet(bytes);
                         outcome.arrived |= from == to_ && packet.ok() && packet.view().job() == job;
                       });

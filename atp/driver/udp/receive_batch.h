@@ -19,8 +19,7 @@
 
 // Receives in bulk. One recvmmsg takes up to 32 trains into a fixed arena. A train that the kernel
 // merged (UDP_GRO) is cut at the segment size that its control message states, so the visitor gets
-// the datagrams that were sent, in order, and need not care about trains. A datagram with a
-// congestion mark in its IP header gets the protocol's flag ECN.
+// the datagrams that were sent, in order, and need not care about trains.
 
 namespace atp {
 
@@ -37,8 +36,9 @@ class ReceiveBatch {
     bool failed = false;  // an ICMP error may be waiting
   };
 
-  // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for each datagram of one
-  // recvmmsg. The bytes are valid during the call.
+  // Calls visit(const Endpoint& from, std::span<std::uint8_t> bytes, bool congested) for each
+  // datagram of one recvmmsg; `congested`: its IP header has a mark of congestion. The bytes are
+  // the visitor's during the call.
   template <class Visit>
   Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
     Received received;
@@ -52,8 +52,7 @@ class ReceiveBatch {
       do {  // at least once: a datagram may be empty
         const std::size_t left = train.bytes.size() - at;
         const auto datagram = train.bytes.subspan(at, std::min(train.segment, left));
-        if (train.congested) mark_ecn(datagram);
-        visit(train.from, std::span<const std::uint8_t>(datagram));
+        visit(train.from, datagram, train.congested);
         at += train.segment;
         ++received.datagrams;
       } while (at < train.bytes.size());

@@ -170,4 +170,15 @@ Result<std::size_t> kernels_mtu(const Endpoint& to) {
   return static_cast<std::size_t>(mtu);
 }
 
+Result<Endpoint> route_source(const Endpoint& to) {
+  const Result<AskingSocket> asking = AskingSocket::towards(to);
+  if (!asking) return asking.error();
+  SocketAddress own{};
+  own.length = sizeof own.ipv6;
+  if (getsockname(asking.value().fd(), &own.base, &own.length) != 0) return no_route(to);
+  Endpoint source = to_endpoint(own);
+  source.port = 0;
+  return source;
+}
+
 }  // namespace atp

@@ -6,7 +6,7 @@
 #include "atp/base/result.h"
 #include "atp/wire/endpoint.h"
 
-// The size of packets that this host may send.
+// What the routing table says about packets from this host: their size, and their source.
 
 namespace atp {
 
@@ -19,5 +19,8 @@ Result<std::size_t> route_mtu(const Endpoint& to);
 Result<std::size_t> kernels_mtu(const Endpoint& to);
 
 std::optional<std::size_t> mtu_of_interface(const char* name);
+
+// The address, with port 0, from which this host sends to `to` if the socket is bound to none.
+Result<Endpoint> route_source(const Endpoint& to);
 
 }  // namespace atp

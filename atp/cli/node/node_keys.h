@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atp/base/time.h"
+#include "atp/driver/keys/keyring.h"
+#include "atp/driver/udp/waker.h"
+#include "atp/wire/endpoint.h"
+
+// The keys of a switch or a server (`--keys FILE`), which SIGHUP makes it read again, and its log
+// lines about JOINs that they do not fit.
+
+namespace atp {
+
+class NodeKeys {
+ public:
+  // Null without a file. Throws CommandError if the file has no valid keys.
+  static std::unique_ptr<NodeKeys> open(const std::string& path);
+
+  Keyring& ring() { return ring_; }
+  // Logs what has changed. With an error in the file, the keys stay as they are.
+  void reload();
+
+ private:
+  NodeKeys(std::string path, std::vector<Tenant> tenants)
+      : path_(std::move(path)), ring_(Keyring::Side::kNode, std::move(tenants)) {}
+
+  const std::string path_;
+  Keyring ring_;
+};
+
+// One line per host and problem, at most one in ten seconds, because a rank repeats its JOIN and a
+// stranger can send any number.
+class KeyRefusalLog {
+ public:
+  void add(Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
+           KeyProblem problem);
+
+ private:
+  static constexpr std::size_t kMaxHosts = 64;
+  static constexpr Duration kPause = std::chrono::seconds(10);
+
+  struct Said {
+    decltype(Endpoint::address) host;
+    KeyProblem problem;
+    Instant at;
+  };
+  std::vector<Said> said_;
+};
+
+}  // namespace atp

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/core/tenant.h"
+#include "atp/driver/keys/mac.h"
+
+// A file of keys: one line per tenant, with what its jobs may hold together at a switch or a
+// server, and comments after "#":
+//
+//   # name   key (64 hexadecimal digits)   quotas, all optional
+//   vision   9f86d081884c7d65…             jobs=8 aggregators=4096 memory=256MiB
+//
+// Nodes read all lines (`--keys FILE`). A rank reads the one line of its tenant's own file
+// (ATP_KEY_FILE). Whoever can read a key can send packets for the tenant, so a file that others may
+// read or write is refused.
+
+namespace atp {
+
+struct Tenant {
+  std::string name;
+  TenantKey key{};
+  Quota quota;
+
+  bool operator==(const Tenant&) const = default;
+};
+
+// Errors begin with the file's name and the line's number.
+Result<std::vector<Tenant>> parse_keys(std::string_view text, const std::string& path);
+Result<std::vector<Tenant>> read_key_file(const std::string& path);
+// The tenant of a file that must have exactly one.
+Result<Tenant> read_own_key(const std::string& path);
+
+// "vision 9f86…", a line of the file without quotas.
+std::string key_line(const Tenant& tenant);
+
+// Why a name is none; letters, digits, "-", "_" and "." are allowed.
+std::optional<std::string> tenant_name_problem(std::string_view name);
+
+}  // namespace atp

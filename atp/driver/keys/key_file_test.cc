@@ -1,0 +1,104 @@
+#include "atp/driver/keys/key_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace atp {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kHex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+TEST(KeyFile, HasOneTenantPerLineWithItsQuotas) {
+  const auto read = parse_keys("# comment\n\nvision " + kHex +
+                                   " jobs=8 aggregators=4096 memory=256MiB  # ours\n"
+                                   "speech.2\t" +
+                                   std::string(64, 'F') + " memory=2GiB",
+                               "keys");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  ASSERT_EQ(read.value().size(), 2U);
+  const Tenant& vision = read.value()[0];
+  EXPECT_EQ(vision.name, "vision");
+  EXPECT_EQ(vision.key[0], 0);
+  EXPECT_EQ(vision.key[31], 0x1f);
+  EXPECT_EQ(vision.quota, (Quota{8, 4096, std::size_t{256} << 20}));
+  EXPECT_EQ(read.value()[1].quota, (Quota{0, 0, std::size_t{2} << 30}));
+  EXPECT_EQ(key_line(vision), "vision " + kHex);
+}
+
+TEST(KeyFile, SaysWhichLineIsWrongAndNeverShowsAKey) {
+  const struct {
+    std::string what;
+    std::string text;
+    std::string message;
+  } cases[] = {
+      {"a line without a key", "vision\n", "keys:1: expected a key of 64 hexadecimal digits"},
+      {"a short key", "\nvision 0011\n",
+       "keys:2: expected a key of 64 hexadecimal digits after "
+       "\"vision\", found a word of 4 characters"},
+      {"a key with a wrong digit", "vision " + std::string(63, 'a') + "g", "a word of 64"},
+      {"a name with a slash", "a/b " + kHex, "\"a/b\" is no tenant's name"},
+      {"a long name", std::string(65, 'a') + " " + kHex, "is no tenant's name"},
+      {"an unknown quota", "vision " + kHex + " ports=3", "unknown quota \"ports=3\""},
+      {"no jobs", "vision " + kHex + " jobs=0", "\"jobs=0\" is not jobs=N"},
+      {"jobs without a number", "vision " + kHex + " jobs=", "\"jobs=\" is not jobs=N"},
+      {"too many aggregators", "vision " + kHex + " aggregators=4294967296", "aggregators=N"},
+      {"memory without a unit", "vision " + kHex + " memory=256", "e.g. memory=256MiB"},
+      {"one name twice", "vision " + kHex + "\nvision " + kHex,
+       "keys:2: a second key for \"vision\""},
+      {"no line at all", "# nothing\n", "keys has no keys"},
+  };
+  for (const auto& c : cases) {
+    const auto read = parse_keys(c.text, "keys");
+    ASSERT_FALSE(read.ok()) << c.what;
+    EXPECT_THAT(read.error().message, HasSubstr(c.message)) << c.what;
+    EXPECT_THAT(read.error().message, testing::Not(HasSubstr(kHex))) << c.what;
+  }
+}
+
+// A file in the test's folder.
+std::string file_with(const std::string& text, mode_t mode) {
+  const std::string path = testing::TempDir() + "key-file-test-" + std::to_string(getpid());
+  unlink(path.c_str());
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
+  EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(fchmod(fd, mode), 0);
+  close(fd);
+  return path;
+}
+
+TEST(KeyFile, IsRefusedIfOthersMayReadOrWriteIt) {
+  const std::string line = "vision " + kHex + "\n";
+  for (const mode_t mode : {0604, 0602, 0644}) {
+    const std::string path = file_with(line, mode);
+    const auto read = read_own_key(path);
+    ASSERT_FALSE(read.ok()) << std::oct << mode;
+    EXPECT_THAT(read.error().message, HasSubstr("chmod o-rwx " + path));
+    unlink(path.c_str());
+  }
+  const std::string path = file_with(line, 0640);
+  EXPECT_TRUE(read_own_key(path).ok());
+  unlink(path.c_str());
+}
+
+TEST(KeyFile, OfARankHasOneTenant) {
+  const std::string path = file_with("vision " + kHex + "\nspeech " + kHex + "\n", 0600);
+  EXPECT_TRUE(read_key_file(path).ok());
+  const auto read = read_own_key(path);
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().message, HasSubstr("the keys of 2 tenants"));
+  unlink(path.c_str());
+  EXPECT_THAT(read_own_key(path).error().message, HasSubstr("No such file"));
+  EXPECT_THAT(read_own_key(testing::TempDir()).error().message, HasSubstr("not a file"));
+}
+
+TEST(KeyFile, RandomKeysDiffer) { EXPECT_NE(random_key(), random_key()); }
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,162 @@
+#include "atp/driver/keys/keyring.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "atp/base/check.h"
+#include "atp/wire/body_field.h"
+#include "atp/wire/join.h"
+#include "atp/wire/packet_view.h"
+
+namespace atp {
+namespace {
+
+bool is_of_this_version(std::span<const std::uint8_t> packet) {
+  return packet.size() >= ATP_HEADER_BYTES && packet[ATP_AT_VERSION] == ATP_VERSION;
+}
+
+bool has_tag(std::span<const std::uint8_t> packet) { return packet[ATP_AT_TAG_WORDS] != 0; }
+
+std::uint32_t job_of(std::span<const std::uint8_t> packet) {
+  return atp_load32(packet.data() + ATP_AT_JOB);
+}
+
+// The code of a STATUS; nothing for other packets.
+std::optional<StatusCode> status_code(std::span<const std::uint8_t> packet) {
+  if (packet[ATP_AT_TYPE] != ATP_STATUS) return std::nullopt;
+  const std::size_t at = atp_body_offset(packet[ATP_AT_BITMAP_WORDS]) + status_field::kCode.offset;
+  if (packet.size() < at + status_field::kCode.bytes) return std::nullopt;
+  return static_cast<StatusCode>(atp_load16(packet.data() + at));
+}
+
+// A refusal whose receiver may have no key that fits.
+bool refuses_key(std::span<const std::uint8_t> packet) {
+  if (status_code(packet) != StatusCode::kRefused) return false;
+  const std::size_t at =
+      atp_body_offset(packet[ATP_AT_BITMAP_WORDS]) + status_field::kReason.offset;
+  return packet.size() >= at + status_field::kReason.bytes &&
+         atp_load16(packet.data() + at) == static_cast<std::uint16_t>(RefusalReason::kKey);
+}
+
+// What the tag of a packet says: of a JOIN also where it comes from, so that nobody can send a JOIN
+// that it has seen from an address of its own.
+std::uint64_t tag_of(const PacketKey& key, std::span<const std::uint8_t> packet,
+                     const Endpoint& source) {
+  if (packet[ATP_AT_TYPE] != ATP_JOIN) return packet_tag(key, packet);
+  std::array<std::uint8_t, ATP_HEADER_BYTES + 8 * ATP_BITMAP_WORDS_MAX + Join::kBytes +
+                               ATP_TAG_BYTES + Endpoint::kWireBytes>
+      bytes;
+  const std::size_t length = std::min(packet.size(), bytes.size() - Endpoint::kWireBytes);
+  std::copy_n(packet.begin(), length, bytes.begin());
+  write_endpoint(bytes.data() + length, source);
+  return packet_tag(key, std::span(bytes).first(length + Endpoint::kWireBytes));
+}
+
+std::span<std::uint8_t> without_tag(std::span<std::uint8_t> packet) {
+  const std::size_t tag = std::size_t{4} * packet[ATP_AT_TAG_WORDS];
+  packet[ATP_AT_TAG_WORDS] = 0;
+  return packet.first(packet.size() - std::min(tag, packet.size() - ATP_HEADER_BYTES));
+}
+
+}  // namespace
+
+Keyring::Keyring(Side side, std::vector<Tenant> tenants) : side_(side) {
+  replace(std::move(tenants));
+}
+
+void Keyring::replace(std::vector<Tenant> tenants) {
+  ATP_CHECK(side_ == Side::kNode || tenants.size() == 1);
+  tenants_ = std::move(tenants);
+  ids_.clear();
+  for (const Tenant& tenant : tenants_) ids_.push_back(key_id(tenant.name));
+  std::erase_if(jobs_, [this](const auto& job) {
+    const Tenant* tenant = find(job.second.tenant);
+    return tenant == nullptr || packet_key(tenant->key, job.first) != job.second.key;
+  });
+}
+
+const Tenant* Keyring::find(std::uint32_t id) const {
+  const auto found = std::find(ids_.begin(), ids_.end(), id);
+  return found == ids_.end() ? nullptr : &tenants_[static_cast<std::size_t>(found - ids_.begin())];
+}
+
+const Keyring::JobEntry* Keyring::entry_of(std::uint32_t job) const {
+  const auto entry = jobs_.find(job);
+  return entry == jobs_.end() ? nullptr : &entry->second;
+}
+
+// False: there is no room.
+bool Keyring::keep(std::uint32_t job, const JobEntry& entry) {
+  if (jobs_.size() >= kMaxJobs) {
+    std::erase_if(jobs_, [this](const auto& other) { return !knows_(other.first); });
+    if (jobs_.size() >= kMaxJobs) return false;
+  }
+  jobs_.insert_or_assign(job, entry);
+  return true;
+}
+
+Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> datagram) {
+  // The core counts it, and answers another version.
+  if (!is_of_this_version(datagram)) return {datagram, true};
+  if (!has_tag(datagram)) {
+    const bool accepted = side_ == Side::kRank ? refuses_key(datagram)
+                                               : status_code(datagram) == StatusCode::kAreYouThere;
+    return {datagram, accepted, accepted ? KeyProblem::kNone : KeyProblem::kNoTag};
+  }
+  const std::size_t size = datagram.size();
+  if (datagram[ATP_AT_TAG_WORDS] != ATP_TAG_WORDS || size < ATP_HEADER_BYTES + ATP_TAG_BYTES) {
+    return {without_tag(datagram), false, KeyProblem::kWrongTag};
+  }
+  const std::uint32_t id = atp_load32(datagram.data() + size - ATP_TAG_BYTES);
+  const Tenant* tenant = find(id);
+  if (tenant == nullptr) return {without_tag(datagram), false, KeyProblem::kUnknownKey};
+  const std::uint32_t job = job_of(datagram);
+  const JobEntry* known = entry_of(job);
+  const bool is_owner = known != nullptr && known->tenant == id;
+  const JobEntry entry = is_owner ? *known : JobEntry{id, packet_key(tenant->key, job)};
+  const std::uint64_t tag = tag_of(entry.key, datagram.first(size - 8), from);
+  const bool right = tag == atp_load64(datagram.data() + size - 8);
+  const std::span<std::uint8_t> bytes = without_tag(datagram);
+  if (!right) return {bytes, false, KeyProblem::kWrongTag};
+  if (is_owner) return {bytes, true};
+  if (known != nullptr && knows_(job)) return {bytes, false, KeyProblem::kOthersJob};
+  return {bytes, keep(job, entry), KeyProblem::kNone};
+}
+
+std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
+                             const Endpoint& source) {
+  ATP_CHECK(length >= ATP_HEADER_BYTES && room.size() >= length + ATP_TAG_BYTES);
+  if (refuses_key(room.first(length))) return length;
+  const std::uint32_t job = job_of(room);
+  const JobEntry* entry = entry_of(job);
+  if (entry == nullptr && side_ == Side::kRank) {
+    keep(job, {ids_[0], packet_key(tenants_[0].key, job)});
+    entry = entry_of(job);
+  }
+  if (entry == nullptr) return length;
+  room[ATP_AT_TAG_WORDS] = ATP_TAG_WORDS;
+  atp_store32(room.data() + length, entry->tenant);
+  const std::size_t hashed = length + 4;
+  atp_store64(room.data() + hashed, tag_of(entry->key, room.first(hashed), source));
+  return length + ATP_TAG_BYTES;
+}
+
+JobOwner Keyring::owner_of(std::uint32_t job) const {
+  const JobEntry* entry = entry_of(job);
+  const Tenant* tenant = entry == nullptr ? nullptr : find(entry->tenant);
+  return tenant == nullptr ? JobOwner{} : JobOwner{entry->tenant, tenant->quota};
+}
+
+std::optional<std::string> Keyring::name_of(std::uint32_t tenant) const {
+  const Tenant* found = find(tenant);
+  return found == nullptr ? std::nullopt : std::optional(found->name);
+}
+
+Keyring::Checked check_without_keys(std::span<std::uint8_t> datagram) {
+  if (!is_of_this_version(datagram) || !has_tag(datagram)) return {datagram, true};
+  return {without_tag(datagram), false, KeyProblem::kNoKeys};
+}
+
+}  // namespace atp

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "atp/core/tenant.h"
+#include "atp/driver/keys/key_file.h"
+#include "atp/wire/endpoint.h"
+#include "atp/wire/status.h"
+
+// The tags at the end of a job's packets (docs/protocol.md §2, *Keys*): the event loop checks and
+// removes them before it passes a packet to its node, and adds them to what the node sends. So the
+// core sees packets without tags, and the same rules hold with and without keys.
+//
+// Usage, on the loop's thread alone:
+//
+//   Keyring keys(Keyring::Side::kNode, tenants);
+//   keys.ask_for_jobs([&](std::uint32_t job) { return node.knows_job(job); });
+//   const Keyring::Checked checked = keys.check(from, datagram);  // removes the tag
+//   const std::size_t length = keys.add_tag(room, length, source);
+
+namespace atp {
+
+class Keyring final : public JobOwners {
+ public:
+  // A rank has one key, and accepts a refusal for want of the right one without a tag. A node has
+  // the keys of all tenants, and answers questions without a tag.
+  enum class Side : std::uint8_t { kRank, kNode };
+
+  Keyring(Side side, std::vector<Tenant> tenants);
+
+  // Whether the node has a job of this number. While it has, the number belongs to one tenant.
+  void ask_for_jobs(std::function<bool(std::uint32_t job)> knows) { knows_ = std::move(knows); }
+
+  // Replaces all keys and quotas. Jobs of tenants that are gone, or whose keys have changed, get
+  // no further packet through; quotas hold for jobs that begin from now on.
+  void replace(std::vector<Tenant> tenants);
+
+  struct Checked {
+    std::span<std::uint8_t> bytes;  // without the tag
+    bool accepted = false;
+    KeyProblem problem = KeyProblem::kNone;  // why not
+  };
+  Checked check(const Endpoint& from, std::span<std::uint8_t> datagram);
+
+  // Adds the tag to a packet of `length` bytes at the begin of `room`, which has ATP_TAG_BYTES
+  // more. Returns the new length: the old one if the packet goes without. `source`: the address
+  // that the receiver sees; only a JOIN needs it.
+  std::size_t add_tag(std::span<std::uint8_t> room, std::size_t length, const Endpoint& source);
+
+  JobOwner owner_of(std::uint32_t job) const override;
+  const std::vector<Tenant>& tenants() const { return tenants_; }
+  // The name of the tenant, as far as is known.
+  std::optional<std::string> name_of(std::uint32_t tenant) const;
+
+ private:
+  struct JobEntry {
+    std::uint32_t tenant = 0;  // key_id() of its name
+    PacketKey key{};
+  };
+  // Only packets with a right tag make entries, so a stranger cannot fill the table. If it is full,
+  // entries of jobs that the node does not have are dropped.
+  static constexpr std::size_t kMaxJobs = 4096;
+
+  const Tenant* find(std::uint32_t id) const;
+  const JobEntry* entry_of(std::uint32_t job) const;
+  bool keep(std::uint32_t job, const JobEntry& entry);
+
+  const Side side_;
+  std::vector<Tenant> tenants_;
+  std::vector<std::uint32_t> ids_;  // of tenants_
+  std::unordered_map<std::uint32_t, JobEntry> jobs_;
+  std::function<bool(std::uint32_t)> knows_ = [](std::uint32_t) { return false; };
+};
+
+// Of a node without keys: a packet without a tag is accepted, a tag is removed.
+Keyring::Checked check_without_keys(std::span<std::uint8_t> datagram);
+
+}  // namespace atp

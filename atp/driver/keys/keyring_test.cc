@@ -1,0 +1,288 @@
+#include "atp/driver/keys/keyring.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "atp/core/outbox.h"
+#include "atp/wire/packet_view.h"
+
+namespace atp {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+const Endpoint kRank = Endpoint::ipv4(10, 0, 0, 1, 4000);
+const Endpoint kStranger = Endpoint::ipv4(10, 0, 0, 66, 4000);
+constexpr JobKey kJob{7, 1};
+
+Tenant tenant(const std::string& name, std::uint8_t byte, const Quota& quota = {}) {
+  Tenant result{.name = name, .quota = quota};
+  result.key.fill(byte);
+  return result;
+}
+
+Bytes bytes_of(const Outbox& out) {
+  const auto bytes = out.bytes_of(out.packets()[0]);
+  return {bytes.begin(), bytes.end()};
+}
+
+Bytes gradient(std::uint32_t job = kJob.job) {
+  atp_header header{};
+  header.version = ATP_VERSION;
+  header.type = ATP_GRADIENT;
+  header.bitmap_words = 1;
+  header.job = job;
+  header.incarnation = 1;
+  header.value_count = 3;
+  header.hops = ATP_HOPS;
+  Bytes bytes(atp_packet_bytes(1, ATP_KIND_SUM_PLAIN, 3));
+  write_packet_head(bytes.data(), header, RankSet::of(0));
+  return bytes;
+}
+
+Bytes join(std::uint32_t job = kJob.job) {
+  Outbox out;
+  Join body;
+  body.world_size = 2;
+  body.stream_count = 2;
+  put_join(out, {.type = PacketType::kJoin, .job = {job, 1}}, RankSet::of(0), body);
+  out.send_to(kRank);
+  return bytes_of(out);
+}
+
+Bytes status(const StatusMessage& message) {
+  Outbox out;
+  put_status(out, {.job = kJob}, RankSet::of(0), message);
+  out.send_to(kRank);
+  return bytes_of(out);
+}
+
+Bytes question() {
+  StatusMessage message;
+  message.code = StatusCode::kAreYouThere;
+  return status(message);
+}
+
+Bytes refusal(RefusalReason reason) {
+  return status(StatusMessage::refused({reason, 1}, RankSet::of(0), 9));
+}
+
+Bytes tagged(Keyring& keys, Bytes packet, const Endpoint& source = kRank) {
+  const std::size_t length = packet.size();
+  packet.resize(length + ATP_TAG_BYTES);
+  packet.resize(keys.add_tag(packet, length, source));
+  return packet;
+}
+
+Keyring rank_with(const Tenant& own) { return {Keyring::Side::kRank, {own}}; }
+Keyring node_with(std::vector<Tenant> tenants) {
+  return {Keyring::Side::kNode, std::move(tenants)};
+}
+
+// What check() says, and the packet that it leaves.
+struct Fate {
+  bool accepted = false;
+  KeyProblem problem = KeyProblem::kNone;
+  Bytes packet;
+};
+Fate fate(Keyring& keys, Bytes datagram, const Endpoint& from = kRank) {
+  const Keyring::Checked checked = keys.check(from, datagram);
+  return {checked.accepted, checked.problem, {checked.bytes.begin(), checked.bytes.end()}};
+}
+
+TEST(Keyring, PacketsArriveAsTheyWereBeforeTheirTag) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Keyring node = node_with({tenant("speech", 2), tenant("vision", 1)});
+  for (const Bytes& packet : {join(), gradient(), question()}) {
+    const Bytes sent = tagged(rank, packet);
+    EXPECT_EQ(sent.size(), packet.size() + ATP_TAG_BYTES);
+    EXPECT_EQ(sent[ATP_AT_TAG_WORDS], ATP_TAG_WORDS);
+    const Fate at_node = fate(node, sent);
+    EXPECT_TRUE(at_node.accepted);
+    EXPECT_EQ(at_node.packet, packet);
+    const Fate back = fate(rank, tagged(node, packet));
+    EXPECT_TRUE(back.accepted) << "the node has learned whose job it is";
+    EXPECT_EQ(back.packet, packet);
+  }
+}
+
+// One of 64 bits of a tag, of the key's number, or of any byte of the packet.
+TEST(Keyring, NoChangedPacketIsAccepted) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Keyring node = node_with({tenant("vision", 1)});
+  for (const Bytes& packet : {join(), gradient()}) {
+    const Bytes sent = tagged(rank, packet);
+    for (std::size_t bit = 0; bit < 8 * sent.size(); ++bit) {
+      if (bit / 8 == ATP_AT_VERSION) continue;  // answered with *versions*
+      Bytes changed = sent;
+      changed[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+      EXPECT_FALSE(fate(node, changed).accepted) << "bit " << bit;
+    }
+  }
+}
+
+TEST(Keyring, SaysWhatIsWrong) {
+  const struct {
+    std::string what;
+    Bytes datagram;
+    Endpoint from;
+    KeyProblem problem;
+  } cases[] = {
+      {"no tag", join(), kRank, KeyProblem::kNoTag},
+      {"a name that the node does not have",
+       [] {
+         Keyring keys = rank_with(tenant("nobody", 1));
+         return tagged(keys, join());
+       }(),
+       kRank, KeyProblem::kUnknownKey},
+      {"another key of the same name",
+       [] {
+         Keyring keys = rank_with(tenant("vision", 3));
+         return tagged(keys, join());
+       }(),
+       kRank, KeyProblem::kWrongTag},
+      {"a JOIN that somebody else has seen and repeats",
+       [] {
+         Keyring keys = rank_with(tenant("vision", 1));
+         return tagged(keys, join());
+       }(),
+       kStranger, KeyProblem::kWrongTag},
+      {"a tag of another size",
+       [] {
+         Keyring keys = rank_with(tenant("vision", 1));
+         Bytes bytes = tagged(keys, join());
+         bytes[ATP_AT_TAG_WORDS] = 1;
+         return bytes;
+       }(),
+       kRank, KeyProblem::kWrongTag},
+      {"the number of another tenant's job",
+       [] {
+         Keyring keys = rank_with(tenant("speech", 2));
+         return tagged(keys, join());
+       }(),
+       kRank, KeyProblem::kOthersJob},
+  };
+  for (const auto& c : cases) {
+    Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
+    node.ask_for_jobs([](std::uint32_t job) { return job == kJob.job; });
+    Keyring owner = rank_with(tenant("vision", 1));
+    ASSERT_TRUE(fate(node, tagged(owner, gradient())).accepted);
+    const Fate found = fate(node, c.datagram, c.from);
+    EXPECT_FALSE(found.accepted) << c.what;
+    EXPECT_EQ(found.problem, c.problem) << c.what;
+    EXPECT_TRUE(parse_packet(found.packet).ok()) << c.what << ": the node reads whom it answers";
+  }
+}
+
+TEST(Keyring, ANodeWithoutKeysRefusesTagsAndNothingElse) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Bytes with = tagged(rank, join());
+  const Keyring::Checked refused = check_without_keys(with);
+  EXPECT_FALSE(refused.accepted);
+  EXPECT_EQ(refused.problem, KeyProblem::kNoKeys);
+  EXPECT_TRUE(parse_packet(refused.bytes).ok());
+  Bytes without = join();
+  EXPECT_TRUE(check_without_keys(without).accepted);
+  Bytes cut(ATP_HEADER_BYTES - 1);
+  EXPECT_TRUE(check_without_keys(cut).accepted) << "the core counts it";
+}
+
+TEST(Keyring, SomePacketsNeedNoTag) {
+  const struct {
+    std::string what;
+    Keyring::Side side;
+    Bytes packet;
+    bool accepted;
+  } cases[] = {
+      {"a question to a node", Keyring::Side::kNode, question(), true},
+      {"a question to a rank", Keyring::Side::kRank, question(), false},
+      {"a refusal for the key's sake to a rank", Keyring::Side::kRank, refusal(RefusalReason::kKey),
+       true},
+      {"another refusal to a rank", Keyring::Side::kRank, refusal(RefusalReason::kWorldSize),
+       false},
+      {"a refusal to a node", Keyring::Side::kNode, refusal(RefusalReason::kKey), false},
+      {"a GRADIENT to a node", Keyring::Side::kNode, gradient(), false},
+      {"a GRADIENT to a rank", Keyring::Side::kRank, gradient(), false},
+      {"a STATUS without a body", Keyring::Side::kNode,
+       [] {
+         Bytes bytes = question();
+         bytes.resize(ATP_HEADER_BYTES + 8);
+         return bytes;
+       }(),
+       false},
+      {"bytes that are no packet", Keyring::Side::kNode, Bytes(7), true},
+  };
+  for (const auto& c : cases) {
+    Keyring keys(c.side, {tenant("vision", 1)});
+    const Fate found = fate(keys, c.packet);
+    EXPECT_EQ(found.accepted, c.accepted) << c.what;
+    EXPECT_EQ(found.packet, c.packet) << c.what;
+  }
+}
+
+TEST(Keyring, ANodeTagsNoRefusalForTheKeysSake) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Keyring node = node_with({tenant("vision", 1)});
+  ASSERT_TRUE(fate(node, tagged(rank, join())).accepted);
+  EXPECT_EQ(tagged(node, refusal(RefusalReason::kKey)), refusal(RefusalReason::kKey));
+  EXPECT_NE(tagged(node, refusal(RefusalReason::kRoute)), refusal(RefusalReason::kRoute));
+}
+
+TEST(Keyring, AnotherTenantMayUseTheNumberOfAJobThatHasEnded) {
+  bool there = true;
+  Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
+  node.ask_for_jobs([&](std::uint32_t) { return there; });
+  Keyring vision = rank_with(tenant("vision", 1));
+  Keyring speech = rank_with(tenant("speech", 2));
+  EXPECT_TRUE(fate(node, tagged(vision, join())).accepted);
+  EXPECT_EQ(fate(node, tagged(speech, gradient())).problem, KeyProblem::kOthersJob);
+  there = false;
+  EXPECT_TRUE(fate(node, tagged(speech, join())).accepted);
+  EXPECT_EQ(node.owner_of(kJob.job).tenant, key_id("speech"));
+}
+
+TEST(Keyring, ReplacedKeysEndTheJobsOfTenantsThatAreGone) {
+  Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
+  Keyring vision = rank_with(tenant("vision", 1));
+  Keyring speech = rank_with(tenant("speech", 2));
+  ASSERT_TRUE(fate(node, tagged(vision, join(1))).accepted);
+  ASSERT_TRUE(fate(node, tagged(speech, join(2))).accepted);
+  node.replace({tenant("vision", 1, {.jobs = 3}), tenant("speech", 5)});
+  EXPECT_TRUE(fate(node, tagged(vision, gradient(1))).accepted);
+  EXPECT_EQ(node.owner_of(1).quota.jobs, 3U) << "new quotas, the same key";
+  EXPECT_EQ(fate(node, tagged(speech, gradient(2))).problem, KeyProblem::kWrongTag);
+  EXPECT_EQ(node.owner_of(2), JobOwner{});
+  node.replace({tenant("speech", 5)});
+  EXPECT_EQ(fate(node, tagged(vision, gradient(1))).problem, KeyProblem::kUnknownKey);
+}
+
+TEST(Keyring, ManyJobNumbersDisplaceNoJobThatTheNodeHas) {
+  Keyring node = node_with({tenant("vision", 1)});
+  node.ask_for_jobs([](std::uint32_t job) { return job < 10; });
+  Keyring rank = rank_with(tenant("vision", 1));
+  for (std::uint32_t job = 0; job < 10'000; ++job) {
+    Keyring probing = rank_with(tenant("vision", 1));
+    ASSERT_TRUE(fate(node, tagged(probing, gradient(job))).accepted) << job;
+  }
+  for (std::uint32_t job = 0; job < 10; ++job) {
+    EXPECT_EQ(node.owner_of(job).tenant, key_id("vision")) << job;
+  }
+}
+
+// Written from docs/protocol.md §2, *Keys*; the values are Python's hashlib.blake2b, and SipHash's
+// reference vectors for the hash itself.
+TEST(Mac, AgreesWithOtherImplementations) {
+  PacketKey key;
+  for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::uint8_t>(i);
+  EXPECT_EQ(packet_tag(key, {}), 0xa3817f04ba25a8e6U);
+  TenantKey own;
+  own.fill(1);
+  EXPECT_NE(packet_key(own, 7), packet_key(own, 8));
+}
+
+}  // namespace
+}  // namespace atp

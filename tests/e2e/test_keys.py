@@ -1,0 +1,303 @@
+"""Keys: switches and servers that serve only jobs whose packets carry tags (docs/operations.md).
+
+The tags are made here once more, from docs/protocol.md §2 alone, with Python's own BLAKE2b.
+"""
+
+import hashlib
+import os
+import re
+import signal
+import socket
+import struct
+import time
+
+import pytest
+
+from tests.independent_worker.siphash import siphash_2_4_128
+
+from .conftest import atp, supervisor_of
+
+SECONDS = 30
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Makes key files: keys("vision") is a new key's file, keys("all", "vision", …) joins them."""
+
+    def key(name, *of, quotas=""):
+        path = tmp_path / f"{name}.key"
+        if not of:
+            assert atp("key", name, path).returncode == 0
+        else:
+            path.touch(0o600)
+            path.write_text("".join((tmp_path / f"{tenant}.key").read_text() for tenant in of))
+        if quotas:
+            path.write_text(path.read_text().rstrip() + f" {quotas}\n")
+        return path
+
+    return key
+
+
+def start_nodes(cluster, *options):
+    cluster.server = cluster.start_server(*options)
+    cluster.switch = cluster.start_switch(*options)
+
+
+def short_bench(cluster):
+    return cluster.bench("-b", "64K", "-e", "64K", "-n", "20")
+
+
+def ends(rank):
+    return rank.wait(SECONDS), rank.output()
+
+
+def test_a_key_is_made_once_and_only_its_owner_may_read_it(tmp_path):
+    path = tmp_path / "vision.key"
+    assert atp("key", "vision", path).returncode == 0
+    assert re.fullmatch(r"vision [0-9a-f]{64}\n", path.read_text())
+    assert path.stat().st_mode & 0o777 == 0o600
+    before = path.read_text()
+    again = atp("key", "vision", path)
+    assert again.returncode == 1 and "a key is never overwritten" in again.stderr
+    assert path.read_text() == before
+    wrong = atp("key", "a/b", tmp_path / "other")
+    assert wrong.returncode == 2 and '"a/b" is no tenant\'s name' in wrong.stderr
+
+
+def test_a_job_with_a_key_sums_through_nodes_that_have_it(cluster, keys):
+    vision, speech = keys("vision"), keys("speech")
+    start_nodes(cluster, "--keys", keys("all", "vision", "speech"))
+    jobs = [
+        cluster.start_ranks(3, short_bench(cluster), ATP_KEY_FILE=vision, ATP_JOB=7),
+        [
+            cluster.start_rank(
+                i, 2, short_bench(cluster), f"speech{i}", ATP_KEY_FILE=speech, ATP_JOB=8
+            )
+            for i in range(2)
+        ],
+    ]
+    for rank in sum(jobs, []):
+        code, output = ends(rank)
+        assert code == 0, output
+        assert "348 values" not in output  # the route's maximum is given by the test
+
+
+WRONG = {
+    "no key": ("server", None, "serves only jobs with a key, and the rank has none"),
+    "an unknown tenant": ("server", "speech", "has no key of the tenant's name"),
+    "another key of the same name": ("server", "vision", "differs from the node's key"),
+    "a node without keys": ("", "vision", "the rank has a key, and the node none"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("through", ["a switch", "no switch"])
+def test_both_ends_say_at_once_which_key_is_missing(cluster, keys, tmp_path, what, through):
+    has_keys, own, message = WRONG[what]
+    nodes = keys("vision")
+    options = ("--keys", nodes) if has_keys else ()
+    start_nodes(cluster, *options)
+    variables = {} if through == "a switch" else {"ATP_ROUTE": cluster.server_address}
+    if own:
+        if own == "vision" and has_keys:
+            nodes.rename(tmp_path / "nodes.key")
+            keys("vision")
+        elif own != "vision":
+            keys(own)
+        variables["ATP_KEY_FILE"] = tmp_path / f"{own}.key"
+    begin = time.monotonic()
+    rank = cluster.start_rank(0, 2, short_bench(cluster), **variables)
+    code, output = ends(rank)
+    assert code == 1
+    assert message in output
+    assert "rank 0" in output
+    assert time.monotonic() - begin < 5  # a second, and what a busy machine takes
+    node = cluster.switch if through == "a switch" else cluster.server
+    cluster.wait_until(lambda: message in node.output(), "the node's line", SECONDS)
+    assert f"refused rank 0 of job {cluster.job} at 127.0.0.1:" in node.output()
+
+
+def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
+    keys("vision"), keys("speech")
+    file = keys("all", "vision")
+    start_nodes(cluster, "--keys", file)
+    ranks = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=tmp_path / "vision.key")
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
+
+    def reload(*tenants):
+        keys("all", *tenants)
+        for node in (cluster.server, cluster.switch):
+            before = node.output().count("keys of")
+            node.signal(signal.SIGHUP)
+            cluster.wait_until(
+                lambda node=node, before=before: node.output().count("keys of") > before,
+                "the keys to be read",
+                SECONDS,
+            )
+
+    reload("vision", "speech")
+    assert "keys of 2 tenants" in cluster.server.output()
+    others = [
+        cluster.start_rank(
+            i,
+            2,
+            short_bench(cluster),
+            f"speech{i}",
+            ATP_KEY_FILE=tmp_path / "speech.key",
+            ATP_JOB=8,
+        )
+        for i in range(2)
+    ]
+    for rank in others:
+        assert ends(rank)[0] == 0, rank.output()
+    assert all(rank.running() for rank in ranks)
+
+    file.write_text("vision 0011\n")
+    cluster.server.signal(signal.SIGHUP)
+    cluster.wait_until(
+        lambda: "the keys stay as they are" in cluster.server.output(), "the error", SECONDS
+    )
+    assert all(rank.running() for rank in ranks)
+
+    reload("speech")
+    for rank in ranks:
+        code, output = ends(rank)
+        assert code == 1
+        assert "has no key of the tenant's name" in output, output
+
+
+def test_a_tenant_may_have_as_many_jobs_as_its_quota_says(cluster, keys):
+    vision = keys("vision")
+    start_nodes(cluster, "--keys", keys("all", "vision", quotas="jobs=1"))
+    first = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=vision)
+    cluster.wait_until(lambda: "values per fragment" in first[0].output(), "all to join", SECONDS)
+
+    def another(name):
+        return [
+            cluster.start_rank(
+                i, 2, short_bench(cluster), f"{name}{i}", ATP_KEY_FILE=vision, ATP_JOB=8
+            )
+            for i in range(2)
+        ]
+
+    for rank in another("refused"):
+        code, output = ends(rank)
+        assert code == 1 and "its tenant may have 1 job at the node at a time" in output, output
+    for rank in first:
+        rank.signal(signal.SIGTERM)
+        rank.wait(SECONDS)
+    for rank in another("accepted"):
+        code, output = ends(rank)
+        assert code == 0, output
+
+
+@pytest.mark.parametrize("options", [["--switch"], ["--servers-inside"], ["--lanes", "2"]])
+def test_a_run_can_make_a_key_for_itself(options, tmp_path):
+    command = ["run", "-n", "2", *options, "--key", "new", "--", "atp"]
+    command += ["bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "5"]
+    command[command.index("atp")] = os.fspath(atp.__globals__["PROGRAM"])
+    environment = {**os.environ, "TMPDIR": os.fspath(tmp_path)}
+    done = atp(*command, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("atp-key-*"))
+
+
+def test_the_others_learn_at_once_that_a_rank_with_a_key_was_killed(start):
+    front = start(
+        "run", "-n", "2", "--switch", "--key", "new", "--tag-output", "--",
+        os.fspath(atp.__globals__["PROGRAM"]), "bench", "allreduce", "-n", "1000000", "-b", "1M",
+        "-e", "1M",
+    )  # fmt: skip
+    for line in front.stdout:
+        if "values per fragment" in line:
+            break
+    supervisor = supervisor_of(front)
+    ranks = [
+        int(pid)
+        for pid in open(f"/proc/{supervisor}/task/{supervisor}/children").read().split()
+        if b"bench" in open(f"/proc/{pid}/cmdline", "rb").read()
+    ]
+    os.kill(ranks[1], signal.SIGKILL)
+    _, errors = front.communicate(timeout=SECONDS)
+    assert "was killed by signal 9" in errors
+    assert "its lease ended" not in errors
+
+
+# --- Packets made here ---
+
+JOIN, STATUS = 4, 7
+TAG_WORDS = 3
+
+
+def tag(tenant_line, packet, source=None):
+    """The packet with its tag; `source` is the address of a JOIN's sender."""
+    name, key = tenant_line.split()[:2]
+    job = packet[4:8]
+    number = hashlib.blake2b(name.encode(), digest_size=16).digest()[:4]
+    job_key = hashlib.blake2b(b"atp job key" + job, digest_size=16, key=bytes.fromhex(key))
+    packet = packet[:38] + bytes([TAG_WORDS]) + packet[39:] + number
+    hashed = packet
+    if packet[1] == JOIN:
+        address, port = source
+        hashed += bytes(10) + b"\xff\xff" + socket.inet_aton(address) + struct.pack(">H", port)
+    return packet + siphash_2_4_128(job_key.digest(), hashed)[:8]
+
+
+def join(job, rank, route, nonce=99):
+    """A straight JOIN to the only hop of `route`, of a job of two ranks."""
+    header = struct.pack(
+        ">BBBBIIHHQIIIBBBB", 2, JOIN, 2, 1, job, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0
+    ) + struct.pack(">Q", 1 << rank)
+    address, port = route
+    body = struct.pack(">QQHHHHBBBBIBBH", nonce, 0, 2, 0, 2, 348, 2, 2, 0, 1, 0, 1, 0, 0)
+    body += bytes(10) + b"\xff\xff" + socket.inet_aton(address) + struct.pack(">H", port)
+    return header + body.ljust(416, b"\0")
+
+
+def answer(to, packet, sender, seconds=2):
+    sender.settimeout(seconds)
+    sender.sendto(packet, to)
+    try:
+        return sender.recv(2000)
+    except TimeoutError:
+        return None
+
+
+def problem_of(packet):
+    """The problem that a STATUS *refused* (*key*) names; None for anything else."""
+    if packet is None or packet[1] != STATUS or packet[38] != 0:
+        return None
+    code, reason = struct.unpack(">HH", packet[48:52])
+    return struct.unpack(">I", packet[80:84])[0] if (code, reason) == (5, 13) else None
+
+
+def test_tags_made_from_the_page_are_accepted_and_a_stolen_join_is_not(cluster, keys):
+    line = keys("vision").read_text()
+    cluster.start_server("--keys", keys("all", "vision"))
+    server = ("127.0.0.1", cluster.server_port)
+    with (
+        socket.socket(type=socket.SOCK_DGRAM) as member,
+        socket.socket(type=socket.SOCK_DGRAM) as thief,
+    ):
+        member.bind(("127.0.0.1", 0))
+        thief.bind(("127.0.0.1", 0))
+        job = 0x70000001
+        sent = tag(line, join(job, 0, server), member.getsockname())
+        # The first rank of two waits: the server tells it after a second for whom.
+        time.sleep(0.1)
+        assert answer(server, sent, member, 0.5) is None
+        time.sleep(1)
+        heard = answer(server, sent, member)
+        assert heard[1] == STATUS and struct.unpack(">H", heard[48:50]) == (0,)  # waiting for
+        assert heard[38] == TAG_WORDS
+        assert heard == tag(line, heard[:38] + b"\0" + heard[39:-12])
+
+        assert problem_of(answer(server, sent, thief)) == 3
+        forged = bytearray(sent)
+        forged[-1] ^= 1
+        assert problem_of(answer(server, bytes(forged), member)) == 3
+        time.sleep(0.05)  # the same answer goes to one address once in 10 ms
+        assert problem_of(answer(server, join(job, 0, server), thief)) == 1
+        # The member is still where it was.
+        time.sleep(1)
+        assert answer(server, sent, member)[38] == TAG_WORDS
