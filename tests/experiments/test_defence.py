@@ -47,3 +47,20 @@ def test_who_asks_a_server_that_has_ended_gives_up():
         asker.step()
         with pytest.raises(SystemExit, match="questions are not answered after 0.1 s"):
             asker.finish(0.1)
+
+
+def test_a_tiny_run_forges_packets_of_a_job_with_a_key(tmp_path):
+    words = ("--rounds", "1", "--forged", "2000", "--mbit", "300")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.defence.keys", *words, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        cwd=REPOSITORY,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(tmp_path / "keys.csv") as file:
+        rows = {row[""]: row for row in csv.DictReader(file)}
+    assert set(rows) == {"no keys", "keys", "keys, forged packets"}
+    assert all(float(row["switch"]) > 0 for row in rows.values())
+    assert "forged: 2,000 sent" in done.stdout and "none accepted" in done.stdout

@@ -60,6 +60,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_OVERFLOW               reactive, or proactive: what might overflow bypasses switches
   ATP_CONGESTION             aimd, or none: a fixed window
   ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
+  ATP_KEY_FILE               file with the key that tags the rank's packets (atp key)
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
   ATP_TIMEOUT                seconds after which an all-reduce fails (C++: without progress)
   ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join

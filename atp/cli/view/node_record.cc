@@ -32,7 +32,7 @@ constexpr std::string_view kSuspect[] = {
     "drop_not_from_parent",    "drop_refused",
     "drop_rank_taken",         "drop_wrong_nonce",
     "drop_too_many_hops",      "drop_wrong_source",
-    "drop_bad_rank",
+    "drop_bad_rank",           "udp_wrong_key",
 };
 
 std::uint64_t refused(const NodeStatus& status) {
