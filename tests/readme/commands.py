@@ -19,8 +19,8 @@ from .conftest import BUILD
 
 # Their options are not checked: they are not our programs.
 FOREIGN = {
-    "apt-get", "callgrind_annotate", "cat", "curl", "git", "kubectl", "ldd", "nft", "nvidia-smi",
-    "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind", "wait",
+    "apt-get", "callgrind_annotate", "cat", "chmod", "curl", "git", "kubectl", "ldd", "nft",
+    "nvidia-smi", "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind", "wait",
 }  # fmt: skip
 BEFORE_A_COMMAND = {"/usr/bin/time", "nohup", "sudo", "tools/as_nobody"}
 # Where options of Python programs stand; importing torch to hear --help would take seconds.

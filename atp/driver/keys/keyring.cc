@@ -31,13 +31,15 @@ std::optional<StatusCode> status_code(std::span<const std::uint8_t> packet) {
   return static_cast<StatusCode>(atp_load16(packet.data() + at));
 }
 
-// A refusal whose receiver may have no key that fits.
+// A refusal whose receiver may have no key that fits: the answer to its JOIN, as the nonce shows.
 bool refuses_key(std::span<const std::uint8_t> packet) {
   if (status_code(packet) != StatusCode::kRefused) return false;
-  const std::size_t at =
-      atp_body_offset(packet[ATP_AT_BITMAP_WORDS]) + status_field::kReason.offset;
-  return packet.size() >= at + status_field::kReason.bytes &&
-         atp_load16(packet.data() + at) == static_cast<std::uint16_t>(RefusalReason::kKey);
+  const std::size_t body = atp_body_offset(packet[ATP_AT_BITMAP_WORDS]);
+  if (packet.size() < body + status_field::kRanksAt) return false;
+  const std::uint8_t* at = packet.data() + body;
+  return atp_load16(at + status_field::kReason.offset) ==
+             static_cast<std::uint16_t>(RefusalReason::kKey) &&
+         atp_load64(at + status_field::kNonce.offset) != 0;
 }
 
 // What the tag of a packet says: of a JOIN also where it comes from, so that nobody can send a JOIN

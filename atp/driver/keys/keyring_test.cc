@@ -67,8 +67,8 @@ Bytes question() {
   return status(message);
 }
 
-Bytes refusal(RefusalReason reason) {
-  return status(StatusMessage::refused({reason, 1}, RankSet::of(0), 9));
+Bytes refusal(RefusalReason reason, std::uint64_t nonce = 9) {
+  return status(StatusMessage::refused({reason, 1}, RankSet::of(0), nonce));
 }
 
 Bytes tagged(Keyring& keys, Bytes packet, const Endpoint& source = kRank) {
@@ -202,6 +202,7 @@ TEST(Keyring, SomePacketsNeedNoTag) {
       {"a question to a rank", Keyring::Side::kRank, question(), false},
       {"a refusal for the key's sake to a rank", Keyring::Side::kRank, refusal(RefusalReason::kKey),
        true},
+      {"one that answers no JOIN", Keyring::Side::kRank, refusal(RefusalReason::kKey, 0), false},
       {"another refusal to a rank", Keyring::Side::kRank, refusal(RefusalReason::kWorldSize),
        false},
       {"a refusal to a node", Keyring::Side::kNode, refusal(RefusalReason::kKey), false},

@@ -1,8 +1,11 @@
 #include "atp/driver/udp/event_loop.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -195,6 +198,126 @@ TEST(EventLoop, TellsTheNodeWhenItFallsBehindAndWhenItHasCaughtUp) {
   });
   EventLoop(socket, node, *waker).run();
   EXPECT_TRUE(listener.has_caught_up());
+}
+
+// Records what its node sees, and stops after `expected` packets.
+class KeyedNode {
+ public:
+  KeyedNode(Waker& waker, std::size_t expected) : waker_(waker), expected_(expected) {}
+  void handle_packet(Instant, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Outbox& out) {
+    seen.emplace_back(bytes.begin(), bytes.end());
+    out.send(from, bytes);
+    stop_after_enough();
+  }
+  void refuse_key(Instant, const Endpoint&, std::span<const std::uint8_t> bytes,
+                  KeyProblem problem, Outbox&) {
+    refused.emplace_back(bytes.begin(), bytes.end());
+    problems.push_back(problem);
+    stop_after_enough();
+  }
+  void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
+  void handle_timeout(Instant, Outbox&) {
+    ADD_FAILURE() << "too few packets in time";
+    waker_.stop();
+  }
+  Instant next_timeout() const { return deadline_; }
+
+  std::vector<std::vector<std::uint8_t>> seen;
+  std::vector<std::vector<std::uint8_t>> refused;
+  std::vector<KeyProblem> problems;
+
+ private:
+  void stop_after_enough() {
+    if (seen.size() + refused.size() == expected_) waker_.stop();
+  }
+
+  Waker& waker_;
+  std::size_t expected_;
+  const Instant deadline_ = clock_now() + std::chrono::seconds(20);
+};
+
+std::vector<std::uint8_t> packet_of(std::uint8_t type) {
+  std::vector<std::uint8_t> bytes(ATP_HEADER_BYTES + 8);
+  bytes[ATP_AT_VERSION] = ATP_VERSION;
+  bytes[ATP_AT_TYPE] = type;
+  bytes[ATP_AT_BITMAP_WORDS] = 1;
+  return bytes;
+}
+
+TEST(EventLoop, WithKeysTheNodeSeesPacketsWithoutTagsAndItsAnswersGetTags) {
+  const UdpSocket socket = loopback_socket();
+  const UdpSocket sender = loopback_socket();
+  const auto waker = Waker::create().value();
+  Tenant tenant{.name = "vision"};
+  Keyring node_keys(Keyring::Side::kNode, {tenant});
+  Keyring rank_keys(Keyring::Side::kRank, {tenant});
+  const auto send = [&](std::vector<std::uint8_t> packet, bool with_tag, const Endpoint& source) {
+    if (with_tag) {
+      const std::size_t length = packet.size();
+      packet.resize(length + ATP_TAG_BYTES);
+      EXPECT_EQ(rank_keys.add_tag(packet, length, source), packet.size());
+    }
+    SocketAddress address{};
+    to_socket_address(socket.local(), sender.family(), address);
+    sendto(sender.fd(), packet.data(), packet.size(), 0, &address.base, address.length);
+  };
+  const int congested = 3;  // the ECN field of the IP header: congestion experienced
+  setsockopt(sender.fd(), SOL_IP, IP_TOS, &congested, sizeof congested);
+  send(packet_of(ATP_GRADIENT), true, {});
+  send(packet_of(ATP_JOIN), true, sender.local());
+  send(packet_of(ATP_JOIN), true, socket.local());
+  send(packet_of(ATP_JOIN), false, {});
+  send(packet_of(ATP_GRADIENT), false, {});
+  send(packet_of(ATP_NACK), true, {});
+
+  KeyedNode seeing(*waker, 5);
+  Driven<KeyedNode> node(seeing);
+  EventLoop loop(socket, node, *waker, &node_keys);
+  loop.run();
+
+  auto marked = packet_of(ATP_GRADIENT);
+  marked[ATP_AT_FLAGS] = ATP_FLAG_ECN;
+  const std::vector<std::vector<std::uint8_t>> expected{marked, packet_of(ATP_JOIN),
+                                                        packet_of(ATP_NACK)};
+  EXPECT_EQ(seeing.seen, expected) << "the mark is no part of what the tag says";
+  const std::vector<std::vector<std::uint8_t>> joins(2, packet_of(ATP_JOIN));
+  EXPECT_EQ(seeing.refused, joins);
+  EXPECT_EQ(seeing.problems, (std::vector{KeyProblem::kWrongTag, KeyProblem::kNoTag}));
+  EXPECT_EQ(loop.counters()[UdpCounter::kWrongKey], 3u);
+
+  // The answers come as one train, the JOIN's from the node's own address.
+  std::vector<std::uint8_t> train(2000);
+  const std::size_t each = expected[0].size() + ATP_TAG_BYTES;
+  ASSERT_EQ(recv(sender.fd(), train.data(), train.size(), 0),
+            static_cast<ssize_t>(expected.size() * each));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto got = std::span(train).subspan(i * each, each);
+    const Keyring::Checked checked = rank_keys.check(socket.local(), got);
+    EXPECT_TRUE(checked.accepted) << i;
+    EXPECT_TRUE(std::equal(checked.bytes.begin(), checked.bytes.end(), expected[i].begin()));
+  }
+}
+
+TEST(EventLoop, WithoutKeysAJoinWithATagIsRefusedAndOtherPacketsWithTagsAreCounted) {
+  const UdpSocket socket = loopback_socket();
+  const UdpSocket sender = loopback_socket();
+  const auto waker = Waker::create().value();
+  SocketAddress address{};
+  to_socket_address(socket.local(), sender.family(), address);
+  for (const std::uint8_t type : {ATP_GRADIENT, ATP_JOIN}) {
+    auto packet = packet_of(type);
+    packet[ATP_AT_TAG_WORDS] = ATP_TAG_WORDS;
+    packet.resize(packet.size() + ATP_TAG_BYTES);
+    sendto(sender.fd(), packet.data(), packet.size(), 0, &address.base, address.length);
+  }
+  KeyedNode seeing(*waker, 1);
+  Driven<KeyedNode> node(seeing);
+  EventLoop loop(socket, node, *waker);
+  loop.run();
+  EXPECT_TRUE(seeing.seen.empty());
+  EXPECT_EQ(seeing.problems, std::vector{KeyProblem::kNoKeys});
+  EXPECT_EQ(loop.counters()[UdpCounter::kWrongKey], 2u);
 }
 
 }  // namespace

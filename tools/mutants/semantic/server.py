@@ -311,8 +311,8 @@ MEMBERSHIP = [
     Rule(
         "a job may need more memory than there is",
         SERVER,
-        "return needed > left ? memory_refusal(left, needed) : Refusal{};",
-        "return {};",
+        "  if (needed > left) return memory_refusal(left, needed);\n",
+        "",
     ),
 ]
 
