@@ -15,6 +15,7 @@
 #include "atp/collective/peer/peers.h"
 #include "python/csrc/collective_work.h"
 #include "python/csrc/completion/completion_pool.h"
+#include "python/csrc/torch_version.h"
 #include "python/csrc/traffic.h"
 
 // A c10d backend that carries out every collective over connections between any two ranks
@@ -66,6 +67,10 @@ class PeersBackend : public c10d::Backend {
                                           const c10d::AllgatherOptions& options) override;
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override;
+#ifdef ATP_TORCH_HAS_GATHER_SINGLE
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options) override;
+#endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options) override;
   WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,

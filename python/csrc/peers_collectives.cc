@@ -21,6 +21,9 @@ constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
 constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
                                    "atp:peers_all_gather_single_coalesced"};
 constexpr Name kGather{OpType::GATHER, "gather", "atp:gather"};
+#ifdef ATP_TORCH_HAS_GATHER_SINGLE
+constexpr Name kGatherSingle{OpType::GATHER, "gather_single", "atp:gather_single"};
+#endif
 constexpr Name kScatter{OpType::SCATTER, "scatter", "atp:scatter"};
 constexpr Name kAllToAll{OpType::ALLTOALL, "all_to_all", "atp:all_to_all"};
 constexpr Name kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single", "atp:all_to_all_single"};
@@ -158,6 +161,24 @@ PeersBackend::WorkPtr PeersBackend::gather(TensorLists& outputs, Tensors& inputs
   }
   return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
 }
+
+#ifdef ATP_TORCH_HAS_GATHER_SINGLE
+// Only the root's output counts; torch gives the other ranks an empty one.
+PeersBackend::WorkPtr PeersBackend::gather_single(at::Tensor& output, at::Tensor& input,
+                                                  const c10d::GatherOptions& options) {
+  check_root(kGatherSingle, options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  if (is_root) check_values(kGatherSingle, output, input, getSize());
+  const OwnWork work = begin_exchange(kGatherSingle, input, is_root ? Tensors{output} : Tensors{});
+  PeerRequest request = request_of(PeerCall::kGather, input.scalar_type());
+  request.root = static_cast<std::size_t>(options.rootRank);
+  request.inputs = {memory_of(kGatherSingle, work->buffers().input(input))};
+  if (is_root) {
+    request.outputs = blocks_of(kGatherSingle, work->buffers().output(output), ranks());
+  }
+  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+}
+#endif
 
 PeersBackend::WorkPtr PeersBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                             const c10d::ScatterOptions& options) {
