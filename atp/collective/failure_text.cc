@@ -2,6 +2,7 @@
 #include "atp/collective/failure_text.h"
 
 #include "atp/base/text.h"
+#include "atp/collective/overdue_text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/wire/host_text.h"
@@ -84,7 +85,7 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
 }
 
 std::string overdue(const Failure& failure, const FailureContext& context) {
-  const std::string text = "not ended within its time-out of " + seconds_text(failure.time_out);
+  const std::string text = overdue_text(failure.time_out);
   return failure.ranks.empty()
              ? text + ", although no rank is known to be missing: does it need more time?"
              : text + missing_text(failure, context);

@@ -96,7 +96,7 @@ def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
 
     outcomes = ranks.outcomes(3, body, waited_for=[0, 2], timeout_s=3)
     for error in errors_of(outcomes):
-        assert "not ended within its time-out of 3 s: rank 1" in error
+        assert "not ended within its timeout of 3 s: rank 1" in error
 
 
 def test_an_operation_may_have_its_own_deadline(ranks):

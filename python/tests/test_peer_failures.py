@@ -1,25 +1,30 @@
 """A rank that is killed, frozen, missing or in another collective: every call's error names it.
 
-With `-s` the test prints each rank's error, and after how long it came.
+The page docs/torch.md says which errors come, and when; each that comes must be in its table. With
+`-s` the test prints each rank's error, and after how long it came.
 """
 
 import datetime
+import functools
 import os
+import re
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 
-import atp.torch
+from .ways import options_of
 
-# Without a server, which would keep dead jobs for a while. all_gather is carried by the ring.
-RING = atp.torch.Options(algorithm="ring")
+# Without a server, which would keep dead jobs for a while.
+WAYS = ("ring", "memory")
+PAGE = Path(__file__).parents[2] / "docs/torch.md"
 RANKS = 3
 VICTIM = 1
-LIMIT_S = 1.5
+LIMIT_S = 2
 
 
 def blocks():
@@ -73,11 +78,41 @@ def stay_away(groups):
 
 
 def be_elsewhere(groups):
-    """In each group, calls the table's next collective instead."""
+    """In each group, calls the next collective of CALLS instead."""
     others = [*COLLECTIVES[1:], COLLECTIVES[0]]
     pairs = zip(others, COLLECTIVES, strict=True)
     in_threads([lambda c=CALLS[other], g=groups[own]: told(c, g) for other, own in pairs])
     signal.pause()
+
+
+# What docs/torch.md calls them.
+FATES = {
+    be_killed: "is killed",
+    stand_still: "is frozen",
+    stay_away: "is missing",
+    be_elsewhere: "is in another call",
+}
+
+
+@functools.cache
+def promised():
+    """The page's table: rows of fate, "at once" or "time-out", and a pattern of the error's end."""
+    section = PAGE.read_text().partition("## When a rank fails\n")[2].partition("\n## ")[0]
+    rows = [row.strip("| ").split(" | ") for row in section.splitlines() if row.startswith("| is")]
+    return [
+        (fate, after, re.escape(text.strip("`")).replace("…", ".*")) for fate, after, text in rows
+    ]
+
+
+def check_promise(fate, text, seconds):
+    found = [
+        after
+        for row_fate, after, pattern in promised()
+        if row_fate == FATES[fate] and re.search(pattern + "$", text)
+    ]
+    # A rank that called a little later than the others hears of their time-out before its own.
+    at_this_time = {"at once": seconds < LIMIT_S, "time-out": seconds > LIMIT_S / 2}
+    assert any(at_this_time[after] for after in found), (FATES[fate], found, seconds, text)
 
 
 def in_threads(functions):
@@ -94,12 +129,15 @@ def in_threads(functions):
     return results
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("connected", [False, True], ids=["before they met", "after they met"])
-@pytest.mark.parametrize("fate", [be_killed, stand_still, stay_away, be_elsewhere])
-def test_every_other_ranks_error_names_the_victim(ranks, fate, connected):
+@pytest.mark.parametrize("fate", FATES)
+def test_every_other_ranks_error_names_the_victim(ranks, fate, connected, way):
+    options = options_of(way)
+
     def body(rank):
         limit = datetime.timedelta(seconds=LIMIT_S)
-        groups = {name: dist.new_group(timeout=limit, pg_options=RING) for name in CALLS}
+        groups = {name: dist.new_group(timeout=limit, pg_options=options) for name in CALLS}
         if connected:
             for group in groups.values():
                 dist.all_to_all(blocks(), blocks(), group=group)
@@ -112,13 +150,19 @@ def test_every_other_ranks_error_names_the_victim(ranks, fate, connected):
         return dict(zip(calls, found, strict=True))
 
     others = [rank for rank in range(RANKS) if rank != VICTIM]
-    for outcome in ranks.outcomes(RANKS, body, waited_for=others, route="", pg_options=RING):
+    for outcome in ranks.outcomes(RANKS, body, waited_for=others, route="", pg_options=options):
         assert outcome.error is None, outcome.trace
         for name, (text, seconds) in outcome.value.items():
             print(f"{fate.__name__:12} {name:17} rank {outcome.rank} {seconds:4.1f} s  {text}")
             assert f"rank {VICTIM}" in text, (name, text)
+            check_promise(fate, text, seconds)
             innocent = others[1 - others.index(outcome.rank)]
             assert f"rank {innocent} (127" not in text or "has called" in text, (name, text)
+
+
+def test_every_row_of_the_page_is_about_a_fate_of_this_test():
+    assert {fate for fate, _, _ in promised()} == set(FATES.values())
+    assert {after for _, after, _ in promised()} == {"at once", "time-out"}
 
 
 def test_both_steps_of_a_sparse_sum_share_one_time_out(ranks):

@@ -53,4 +53,4 @@ def test_a_slow_operation_ends_by_its_time_out(make_network, algorithm, case):
         assert None not in rank["errors"], rank
     # Whoever notices first tells the others, with its reason.
     for text in [text for rank in found for text in rank["errors"]]:
-        assert "not ended within its time-out of 2 s" in text, found
+        assert "not ended within its timeout of 2 s" in text, found

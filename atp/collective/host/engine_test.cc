@@ -276,7 +276,7 @@ TEST(HostEngine, EndsAnOperationWhoseTimeIsOverAlthoughItMakesProgress) {
     std::this_thread::sleep_for(milliseconds(50));
   }
   EXPECT_THAT(host.engine(0).failure().value_or("none"),
-              HasSubstr("not ended within its time-out of 0.3 s"));
+              HasSubstr("not ended within its timeout of 0.3 s"));
 }
 
 TEST(HostEngine, DoesNotTakeTheLongestTimeOutForOneThatHasPassed) {

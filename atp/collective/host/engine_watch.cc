@@ -8,6 +8,7 @@
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/host/engine.h"
+#include "atp/collective/overdue_text.h"
 
 namespace atp {
 namespace {
@@ -68,7 +69,7 @@ std::string HostEngine::too_late(Time now) const {
   if (now < ends_by_) return "no progress for " + seconds_text(patience());
   const auto late = std::find_if(operations_.begin(), operations_.end(),
                                  [this](const Entry& each) { return each.ends_by == ends_by_; });
-  return "not ended within its time-out of " + seconds_text(patience(late->asked));
+  return overdue_text(patience(late->asked));
 }
 
 void HostEngine::look_around(Time now) {

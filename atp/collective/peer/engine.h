@@ -233,6 +233,8 @@ class PeerEngine {
   void give_credit(std::size_t rank, std::size_t bytes);
   bool check_match(std::size_t rank, const Frame& theirs, const Task& task, std::size_t bytes,
                    std::uint32_t part);
+  // `mine`: the frame that this rank's call would have sent or awaited instead.
+  void fail_mismatch(std::size_t rank, const Frame& theirs, const Task& task, const Frame& mine);
 
   // Connections, in engine.cc.
   void adopt_connections();

@@ -77,6 +77,12 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
   mine.bytes = bytes;
   mine.part = part;
   if (match(theirs, mine)) return true;
+  fail_mismatch(rank, theirs, task, mine);
+  return false;
+}
+
+void PeerEngine::fail_mismatch(std::size_t rank, const Frame& theirs, const Task& task,
+                               const Frame& mine) {
   const std::string said = describe(theirs, options_.wording);
   const std::string own = describe(mine, options_.wording);
   if (task.key.is_transfer) {
@@ -85,7 +91,6 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
   } else {
     fail_unlike(rank, theirs, own + (said == own ? " with blocks of different lengths" : ""));
   }
-  return false;
 }
 
 // Connects an announced or received message with the task that needs it.
@@ -238,8 +243,10 @@ void PeerEngine::hear_ready(std::size_t rank, const Frame& frame) {
     if (check_match(rank, frame, *task, bytes, planned.part)) permit(*task, s);
     return;
   }
-  // It waits for a message that this rank will not send.
-  check_match(rank, frame, *task, frame.bytes + 1, key.part);
+  // It waits for a message that this rank will not send, so only the calls can be compared.
+  Frame mine = task->frame;
+  mine.bytes = task->plan.values.empty() ? 0 : task->plan.values.front().bytes;
+  fail_mismatch(rank, frame, *task, mine);
 }
 
 }  // namespace atp

@@ -159,7 +159,7 @@ TEST_P(PeersLose, a_rank_that_is_killed_and_all_others_name_it_at_once) {
 TEST_P(PeersLose, a_rank_that_is_stopped_and_all_others_name_it_when_time_is_up) {
   const std::vector<std::string> found = errors(Fate::kStopped);
   for (const std::size_t rank : {0, 1, 3}) {
-    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its time-out of 0.6 s"),
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its timeout of 0.6 s"),
                                    HasSubstr("rank 2"), HasSubstr("does not answer")));
   }
 }
@@ -167,7 +167,7 @@ TEST_P(PeersLose, a_rank_that_is_stopped_and_all_others_name_it_when_time_is_up)
 TEST_P(PeersLose, a_rank_that_has_not_called_it_and_all_others_name_it_when_time_is_up) {
   const std::vector<std::string> found = errors(Fate::kAbsent);
   for (const std::size_t rank : {0, 1, 3}) {
-    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its time-out of 0.6 s"),
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its timeout of 0.6 s"),
                                    HasSubstr("rank 2"), HasSubstr("has not called it")));
   }
 }
@@ -192,6 +192,15 @@ INSTANTIATE_TEST_SUITE_P(in, PeersLose, ::testing::ValuesIn(kCases),
                          [](const ::testing::TestParamInfo<Case>& test) {
                            return std::string(test.param.name);
                          });
+
+TEST(PeersFailure, a_gather_and_a_scatter_of_one_size_are_both_described_with_that_size) {
+  TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
+    const PeerCall call = rank == 0 ? PeerCall::kGather : PeerCall::kScatter;
+    const std::string text = text_of(carry_out(peers, call, 20'000));
+    EXPECT_THAT(text, AllOf(HasSubstr("gather #0 to rank 0 (160,000 bytes for a rank"),
+                            HasSubstr("scatter #0 from rank 0 (160,000 bytes for a rank")));
+  });
+}
 
 TEST(PeersFailure, ranks_that_call_it_with_other_sizes_types_or_roots_are_told_so) {
   const std::vector<std::function<void(PeerRequest&, Values&)>> mistakes{

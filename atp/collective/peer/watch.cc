@@ -6,6 +6,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
+#include "atp/collective/overdue_text.h"
 #include "atp/collective/peer/engine.h"
 
 namespace atp {
@@ -160,8 +161,7 @@ void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
 // Finds the culprit of a task whose time is up.
 void PeerEngine::judge(Task& task) {
   const PeerRequest& request = task.operation->request();
-  const std::string late =
-      "not ended within its time-out of " + seconds_text(patience(*task.operation)) + ": ";
+  const std::string late = overdue_text(patience(*task.operation)) + ": ";
   std::vector<std::size_t> silent;
   std::vector<std::size_t> not_called;
   std::vector<std::size_t> unreachable;

@@ -5,6 +5,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
+#include "atp/collective/overdue_text.h"
 #include "atp/collective/ring/engine.h"
 
 namespace atp {
@@ -115,8 +116,7 @@ std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
 
 std::string RingEngine::too_late() const {
   return now_ < ends_by_ ? "no progress for " + seconds_text(patience())
-                         : "not ended within its time-out of " +
-                               seconds_text(patience(*transfers_.most_urgent()));
+                         : overdue_text(patience(*transfers_.most_urgent()));
 }
 
 // Why the oldest operation is given up, as far as this rank knows.
