@@ -1,4 +1,4 @@
-"""Rules about tenants (docs/protocol.md §2, *Keys*); tags are checked outside the mutated folders."""
+"""Rules about tenants (docs/protocol.md §2, *Keys*); tags are checked elsewhere, unmutated."""
 
 from tools.mutants.mutant import Rule
 
