@@ -14,10 +14,12 @@ PROGRAM = pathlib.Path(os.environ.get("ATP_BUILD", _CHECKOUT / "build/release"),
 class Node:
     """`atp switch` or `atp server`, on a free port of the loopback interface."""
 
-    def __init__(self, role: str, stats: pathlib.Path | None = None):
+    def __init__(self, role: str, stats: pathlib.Path | None = None, more: tuple = ()):
         self.role = role
         self._stats = stats
-        options = [] if stats is None else ["--stats", stats, "--stats-interval", "0.05"]
+        options = (
+            [*more] if stats is None else [*more, "--stats", stats, "--stats-interval", "0.05"]
+        )
         self._process = subprocess.Popen(
             [PROGRAM, role, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, text=True
         )
@@ -51,12 +53,13 @@ class Node:
 class Network:
     """One switch below one server."""
 
-    def __init__(self, stats: pathlib.Path | None = None):
-        """stats: a folder for the nodes' counters."""
+    def __init__(self, stats: pathlib.Path | None = None, *more):
+        """stats: a folder for the nodes' counters; more: further options of both nodes."""
         self._stats = stats
+        self._more = more
 
     def _node(self, role: str) -> Node:
-        return Node(role, self._stats and self._stats / f"{role}.jsonl")
+        return Node(role, self._stats and self._stats / f"{role}.jsonl", self._more)
 
     def __enter__(self) -> "Network":
         if not PROGRAM.exists():

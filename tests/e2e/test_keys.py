@@ -223,6 +223,14 @@ def test_the_others_learn_at_once_that_a_rank_with_a_key_was_killed(start):
     assert "its lease ended" not in errors
 
 
+def test_doctor_finds_nothing_wrong_with_a_node_that_has_keys(cluster, keys):
+    cluster.start_server("--keys", keys("vision"))
+    found = atp("doctor", cluster.server_address)
+    assert "larger ones vanish" not in found.stdout
+    assert "bandwidth" in found.stdout and ", 0 were answered" not in found.stdout
+    assert found.returncode == 0, found.stdout
+
+
 # --- Packets made here ---
 
 JOIN, STATUS = 4, 7

@@ -99,12 +99,22 @@ bool Keyring::keep(std::uint32_t job, const JobEntry& entry) {
   return true;
 }
 
+// A fragment of a job that a node does not know is a probe (`atp doctor`), and is answered with
+// *unknown job* as without keys.
+bool Keyring::needs_no_tag(std::span<const std::uint8_t> packet) const {
+  if (side_ == Side::kRank) return refuses_key(packet);
+  if (packet[ATP_AT_TYPE] == ATP_GRADIENT) {
+    const std::uint32_t job = job_of(packet);
+    return entry_of(job) == nullptr && !knows_(job);
+  }
+  return status_code(packet) == StatusCode::kAreYouThere;
+}
+
 Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> datagram) {
   // The core counts it, and answers another version.
   if (!is_of_this_version(datagram)) return {datagram, true};
   if (!has_tag(datagram)) {
-    const bool accepted = side_ == Side::kRank ? refuses_key(datagram)
-                                               : status_code(datagram) == StatusCode::kAreYouThere;
+    const bool accepted = needs_no_tag(datagram);
     return {datagram, accepted, accepted ? KeyProblem::kNone : KeyProblem::kNoTag};
   }
   const std::size_t size = datagram.size();

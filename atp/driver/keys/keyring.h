@@ -29,7 +29,7 @@ namespace atp {
 class Keyring final : public JobOwners {
  public:
   // A rank has one key, and accepts a refusal for want of the right one without a tag. A node has
-  // the keys of all tenants, and answers questions without a tag.
+  // the keys of all tenants, and answers questions and probes without a tag.
   enum class Side : std::uint8_t { kRank, kNode };
 
   Keyring(Side side, std::vector<Tenant> tenants);
@@ -70,6 +70,7 @@ class Keyring final : public JobOwners {
   const Tenant* find(std::uint32_t id) const;
   const JobEntry* entry_of(std::uint32_t job) const;
   bool keep(std::uint32_t job, const JobEntry& entry);
+  bool needs_no_tag(std::span<const std::uint8_t> packet) const;
 
   const Side side_;
   std::vector<Tenant> tenants_;

@@ -206,7 +206,8 @@ TEST(Keyring, SomePacketsNeedNoTag) {
       {"another refusal to a rank", Keyring::Side::kRank, refusal(RefusalReason::kWorldSize),
        false},
       {"a refusal to a node", Keyring::Side::kNode, refusal(RefusalReason::kKey), false},
-      {"a GRADIENT to a node", Keyring::Side::kNode, gradient(), false},
+      {"a GRADIENT of a job that the node has", Keyring::Side::kNode, gradient(), false},
+      {"a GRADIENT of a job that it does not know", Keyring::Side::kNode, gradient(8), true},
       {"a GRADIENT to a rank", Keyring::Side::kRank, gradient(), false},
       {"a STATUS without a body", Keyring::Side::kNode,
        [] {
@@ -219,6 +220,7 @@ TEST(Keyring, SomePacketsNeedNoTag) {
   };
   for (const auto& c : cases) {
     Keyring keys(c.side, {tenant("vision", 1)});
+    keys.ask_for_jobs([](std::uint32_t job) { return job == kJob.job; });
     const Fate found = fate(keys, c.packet);
     EXPECT_EQ(found.accepted, c.accepted) << c.what;
     EXPECT_EQ(found.packet, c.packet) << c.what;

@@ -268,7 +268,7 @@ TEST(EventLoop, WithKeysTheNodeSeesPacketsWithoutTagsAndItsAnswersGetTags) {
   send(packet_of(ATP_JOIN), true, sender.local());
   send(packet_of(ATP_JOIN), true, socket.local());
   send(packet_of(ATP_JOIN), false, {});
-  send(packet_of(ATP_GRADIENT), false, {});
+  send(packet_of(ATP_GRADIENT), false, {});  // of a job whose key is known by now
   send(packet_of(ATP_NACK), true, {});
 
   KeyedNode seeing(*waker, 5);
