@@ -77,6 +77,10 @@ OPERATIONS = {
     "error    answer          10.0.0.9:5500": By("tests/netns/test_doctor.py"),
     '{"time": "2026-03-01T09:30:12.417+01:00",': By("tests/e2e/test_log.py"),
     "# On the host of each switch, one after another;": By("tests/e2e/test_rolling_update.py"),
+    "atp key vision vision.key": Here(then="test $(grep -c . keys) = 2"),
+    "vision 9f86… jobs=8": Never(
+        "a line of a file; atp/driver/keys/key_file_test.cc reads such lines"
+    ),
 }
 
 DEPLOY = {
