@@ -60,6 +60,8 @@ Transformer read_gpt2(const JsonObject& file) {
   model.layers = read_count(file, "n_layer");
   model.heads = read_count(file, "n_head");
   model.ffn = read_count_if_present(file, "n_inner");
+  // Hugging Face's default if the key is absent.
+  model.positions = file.has_value("n_positions") ? read_count(file, "n_positions") : 1024;
   check_heads(file, model, "n_embd", "n_head");
   return model;
 }

@@ -43,8 +43,17 @@ TEST(ModelFile, AGptIsRead) {
                                                     .layers = 24,
                                                     .heads = 16,
                                                     .vocabulary = 50257,
+                                                    .positions = 1024,
                                                     .bytes_per_element = 4}));
   EXPECT_EQ(model.value().heads.text(), "models/gpt.json:4: n_head");
+}
+
+TEST(ModelFile, AGptHasAsManyPositionsAsItsFileSays) {
+  std::string text = kGpt;
+  text.insert(text.find('{') + 1, "\"n_positions\": 77, ");
+  const Result<Model> model = parse_model(text, "gpt.json");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model.value().transformer.positions, 77u);
 }
 
 TEST(ModelFile, ALlamaIsRead) {

@@ -102,6 +102,9 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
   check_kv_heads(model, mesh, options, result);
   require("d1", mesh.d1, "feed-forward width", model.ffn_width());
   require("d2", mesh.d2, "hidden size", model.hidden);
+  if (options.sequence_parallel) {
+    require("d1", mesh.d1, "number of tokens per sequence", workload.sequence);
+  }
   if (workload.batch % options.chunks != 0) {
     result.reasons.push_back(std::to_string(options.chunks) +
                              " chunks do not divide the batch of " +

@@ -51,6 +51,17 @@ TEST(Feasibility, AModelThatSpreadsHeadsOnlyGetsNoMeshThatNeedsSequences) {
   EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
 }
 
+TEST(Feasibility, SequenceParallelismNeedsEquallyManyTokensForEachRow) {
+  Request request = small_gpt(4);
+  request.workload.sequence = 30;
+  request.options.volume = Volume::kExact;
+  EXPECT_TRUE(evaluate(request, Mesh{4, 1}).value().infeasible.empty());
+  request.options.sequence_parallel = true;
+  EXPECT_THAT(evaluate(request, Mesh{4, 1}).value().infeasible,
+              ElementsAre("d1 = 4 does not divide the number of tokens per sequence 30"));
+  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
+}
+
 struct Spread {
   const char* name;
   std::uint32_t heads, kv_heads;

@@ -191,14 +191,15 @@ double statistics_bytes(const CostInputs& inputs) {
   return std::max(4u, inputs.model.bytes_per_element);
 }
 
-EndsVolume ends_of(const CostInputs& inputs, Mesh mesh) {
+EndsVolume ends_of(const CostInputs& inputs, Mesh mesh, Collective collective) {
   if (volume_of(inputs.options) == Volume::kEquation2) return {};
-  return ends_volume(inputs.model, inputs.tokens, mesh, inputs.options.whole_logits);
+  return ends_volume(inputs.model, inputs.tokens, mesh, inputs.options.whole_logits,
+                     inputs.options.sequence_parallel, accounting_of(inputs.options, collective));
 }
 
 Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                    Collective collective) {
-  const EndsVolume volume = ends_of(inputs, mesh);
+  const EndsVolume volume = ends_of(inputs, mesh, collective);
   const double bytes = summed_bytes(inputs, collective);
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k2) {
@@ -206,7 +207,10 @@ Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
             .all_reduces = volume.all_reduces2 * chunks};
   }
   return {.all_reduced_bytes = volume.all_reduced1 * bytes + volume.loss * statistics_bytes(inputs),
-          .all_reduces = volume.all_reduces1 * chunks + volume.loss_all_reduces,
+          .all_reduces =
+              volume.all_reduces1 * chunks + volume.copies_all_reduces1 + volume.loss_all_reduces,
+          .scattered_bytes = volume.reduce_scattered1 * bytes,
+          .reduce_scatters = volume.reduce_scatters1 * chunks,
           .gathered_bytes = volume.all_gathered1 * inputs.model.bytes_per_element,
           .all_gathers = volume.all_gathers1 * chunks};
 }
@@ -342,7 +346,8 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
 
 LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting) {
   return layer_volume(inputs.model, inputs.tokens, mesh, accounting,
-                      kv_copies_of_core(inputs.model, inputs.at_once, mesh));
+                      kv_copies_of_core(inputs.model, inputs.at_once, mesh),
+                      inputs.options.sequence_parallel);
 }
 
 Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
@@ -354,7 +359,11 @@ Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k1) {
     return {.all_reduced_bytes = volume.all_reduced1 * summed,
-            .all_reduces = volume.all_reduces1 * chunks + volume.copies_all_reduces1};
+            .all_reduces = volume.all_reduces1 * chunks + volume.copies_all_reduces1,
+            .scattered_bytes = volume.reduce_scattered1 * summed,
+            .reduce_scatters = volume.reduce_scatters1 * chunks,
+            .gathered_bytes = volume.all_gathered1 * inputs.model.bytes_per_element,
+            .all_gathers = volume.all_gathers1 * chunks};
   }
   return {.all_reduced_bytes = volume.all_reduced2 * summed,
           .all_reduces = volume.all_reduces2 * chunks,
@@ -381,7 +390,7 @@ LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layo
   const DimensionOption second = option_of(inputs, mesh, layout, Dimension::k2);
   const LayerVolume layer =
       volume_of_layer(inputs, mesh, accounting_of(inputs.options, second.layer.collective));
-  const EndsVolume volume = ends_of(inputs, mesh);
+  const EndsVolume volume = ends_of(inputs, mesh, first.layer.collective);
   const auto norms = [&](double values, double operations) {
     return norm_seconds(inputs, second.layer, values, operations);
   };

@@ -4,6 +4,29 @@
 
 namespace atp::planner {
 
+namespace {
+
+// Splits `sums` all-reduces on dimension 1, each of `elements`, into reduce-scatters and
+// all-gathers.
+template <class Volume>
+void split_sums(double sums, double elements, Accounting accounting, Volume& volume) {
+  volume.all_gathered1 += sums * elements;
+  volume.all_gathers1 += sums;
+  const bool scatters = accounting == Accounting::kFused;
+  (scatters ? volume.reduce_scattered1 : volume.all_reduced1) += sums * elements;
+  (scatters ? volume.reduce_scatters1 : volume.all_reduces1) += sums;
+}
+
+// Adds the sum of the gradients of a parameter that all rows store.
+template <class Volume>
+void sum_rows(double elements, Volume& volume) {
+  volume.all_reduced1 += elements;
+  volume.copies_all_reduced1 += elements;
+  volume.copies_all_reduces1 += 1;
+}
+
+}  // namespace
+
 double kv_copies(const Transformer& model, Mesh mesh) {
   const double kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
   return std::max(1.0, mesh.d1 / kv_heads);
@@ -13,16 +36,24 @@ std::uint64_t vocabulary_of_row(std::uint64_t vocabulary, std::uint32_t d1) {
   return (vocabulary + d1 - 1) / d1;
 }
 
-EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool whole_logits) {
+EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool whole_logits,
+                       bool sequence_parallel, Accounting accounting) {
   EndsVolume volume;
   if (model.vocabulary == 0) return volume;
+  const double narrow = 1.0 * model.hidden / mesh.d2;
   if (mesh.d1 > 1) {
-    volume.all_reduced1 = 2 * tokens * model.hidden / mesh.d2;
-    volume.all_reduces1 = 2;
+    if (sequence_parallel) {
+      split_sums(2, tokens * narrow, accounting, volume);
+      sum_rows(model.norm_statistics * narrow, volume);
+      if (model.positions > 0) sum_rows(model.positions * narrow, volume);
+    } else {
+      volume.all_reduced1 = 2 * tokens * narrow;
+      volume.all_reduces1 = 2;
+    }
     if (whole_logits) {
-      volume.all_gathered1 =
+      volume.all_gathered1 +=
           tokens * mesh.d1 * static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
-      volume.all_gathers1 = 1;
+      volume.all_gathers1 += 1;
     } else {
       volume.loss = 3 * tokens;
       volume.loss_all_reduces = 2;
@@ -32,24 +63,29 @@ EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool 
     volume.all_reduced2 =
         tokens * static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
     volume.all_reduces2 = 1;
-    volume.norm = 2 * model.norm_statistics * tokens;
+    volume.norm = 2 * model.norm_statistics * tokens / (sequence_parallel ? mesh.d1 : 1);
     volume.norm_all_reduces = model.norm_statistics + 1;
   }
   return volume;
 }
 
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
-                         double core_copies) {
+                         double core_copies, bool sequence_parallel) {
   LayerVolume volume;
   if (mesh.d1 > 1) {
-    volume.all_reduced1 = 4 * tokens * model.hidden / mesh.d2;
-    volume.all_reduces1 = 4;
+    const double narrow = 1.0 * model.hidden / mesh.d2;
+    if (sequence_parallel) {
+      split_sums(4, tokens * narrow, accounting, volume);
+      for (int norm = 0; norm < 2; ++norm) sum_rows(model.norm_statistics * narrow, volume);
+    } else {
+      volume.all_reduced1 = 4 * tokens * narrow;
+      volume.all_reduces1 = 4;
+    }
     // Keys and values, if several rows store the same heads.
     if (kv_copies(model, mesh) > 1 && accounting != Accounting::kEquation2) {
-      volume.copies_all_reduced1 =
-          2 * static_cast<double>(model.kv_width()) * model.hidden / mesh.d2;
-      volume.copies_all_reduces1 = 2;
-      volume.all_reduced1 += volume.copies_all_reduced1;
+      for (int matrix = 0; matrix < 2; ++matrix) {
+        sum_rows(static_cast<double>(model.kv_width()) * narrow, volume);
+      }
     }
   }
   if (mesh.d2 == 1) return volume;
@@ -80,7 +116,7 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
   // Two norms per layer. Forward the statistics are reduced one after the other (the mean, then the
   // squared deviations), backward all at once.
   volume.norm_all_reduces = 2 * (model.norm_statistics + 1);
-  volume.norm = 4 * model.norm_statistics * tokens;
+  volume.norm = 4 * model.norm_statistics * tokens / (sequence_parallel ? mesh.d1 : 1);
   return volume;
 }
 

@@ -19,13 +19,22 @@
 // costs all of this as an all-reduce of 2C, C = q + 2kv + n f: it omits the attention output's and
 // counts the QKV's all-gather as an all-reduce. For q = kv the errors cancel (14 h) if an
 // all-reduce costs two all-gathers; with aggregation it costs about one.
+//
+// With sequence parallelism the rows share the tokens between the blocks. The four all-reduces on
+// dimension 1 become as many reduce-scatters (all-reduces of which a slice is kept, if the
+// collective has none) and all-gathers. A row's norms see only its tokens, so the statistics are
+// 1/d1 as many, and the gradients of the norms' weights, h/d2 for each statistic, are summed on
+// dimension 1.
 
 namespace atp::planner {
 
 struct LayerVolume {
   // Elements per rank: all of the tensor's, even if a rank has or gets only a slice.
   double all_reduced1 = 0;
-  double copies_all_reduced1 = 0;  // included in all_reduced1
+  // Included in all_reduced1: the gradients of what several rows store, kv heads and norms.
+  double copies_all_reduced1 = 0;
+  double reduce_scattered1 = 0;
+  double all_gathered1 = 0;
   double all_reduced2 = 0;
   double reduce_scattered2 = 0;
   double all_gathered2 = 0;
@@ -33,7 +42,9 @@ struct LayerVolume {
 
   // Operations.
   double all_reduces1 = 0;
-  double copies_all_reduces1 = 0;  // for replicated kv heads' gradients: once for all chunks
+  double copies_all_reduces1 = 0;  // not in all_reduces1: once for all chunks
+  double reduce_scatters1 = 0;
+  double all_gathers1 = 0;
   double all_reduces2 = 0;
   double reduce_scatters2 = 0;
   double all_gathers2 = 0;
@@ -44,29 +55,36 @@ enum class Accounting { kPlain, kFused, kEquation2 };
 
 // core_copies: kv_copies_of_core().
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
-                         double core_copies = 1);
+                         double core_copies = 1, bool sequence_parallel = false);
 
 // The volume of the parts before and after the layers, forward and backward: embedding, last norm,
 // head, loss. The embedding sums T h / d2 on dimension 1, and so does the head's backward pass. The
 // head sums T V / d1 on dimension 2. The loss reduces the maximum logit and sums two values per
 // token on dimension 1; with whole logits, these are gathered on dimension 1 instead, padded to
-// equal parts. All 0 for a model without a vocabulary.
+// equal parts. With sequence parallelism the embedding scatters its sum and gathers its gradient,
+// the head does the opposite, and the gradients of the last norm's weights and of the positions are
+// summed on dimension 1. All 0 for a model without a vocabulary.
 struct EndsVolume {
-  double all_reduced1 = 0;  // elements per rank
+  double all_reduced1 = 0;         // elements per rank
+  double copies_all_reduced1 = 0;  // included in all_reduced1
   double all_reduced2 = 0;
+  double reduce_scattered1 = 0;
   double all_gathered1 = 0;
   double loss = 0;  // values per rank on dimension 1
   double norm = 0;  // values per rank on dimension 2
 
-  double all_reduces1 = 0;  // operations, for the tensors and the loss
+  double all_reduces1 = 0;         // operations, for the tensors and the loss
+  double copies_all_reduces1 = 0;  // not in all_reduces1: once for all chunks
   double all_reduces2 = 0;
+  double reduce_scatters1 = 0;
   double all_gathers1 = 0;
   double loss_all_reduces = 0;
   double norm_all_reduces = 0;
 };
 
 EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh,
-                       bool whole_logits = false);
+                       bool whole_logits = false, bool sequence_parallel = false,
+                       Accounting accounting = Accounting::kPlain);
 
 // The part of the vocabulary on a row of the mesh. If d1 does not divide it, the last row has less,
 // and the others determine the time.

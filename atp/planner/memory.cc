@@ -26,13 +26,16 @@ double parameters_per_rank(const Transformer& model, Mesh mesh) {
   return layers / ranks(mesh) + embeddings;
 }
 
-double activation_factor(const Transformer& model, Mesh mesh, double core_copies) {
+double activation_factor(const Transformer& model, Mesh mesh, double core_copies,
+                         bool sequence_parallel) {
   const double h = model.hidden;
   const double q = static_cast<double>(model.q_width()) / h;
   const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) / h;
   const double ffn = static_cast<double>(model.ffn_width()) / h;
-  // Inputs of the norms and of the two column-first products, and the dropout masks: [R, S(1)].
-  const double narrow = 10;
+  // Inputs of the norms and the dropout masks, and inputs of the two column-first products: [R,
+  // S(1)].
+  const double between = 6, products = 4;
+  const double narrow = products + between / (sequence_parallel ? mesh.d1 : 1);
   // Inputs of the row-first products and of the activation function: [S(1), R].
   const double wide = 2 * q + 2 * (model.first_matrices() + 1) * ffn;
   const double core = 2 * (q + 2 * kv * core_copies);
@@ -48,7 +51,7 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
   memory.optimizer = parameters * options.optimizer_bytes_per_parameter;
   const double core_copies = kv_copies_of_core(model, sequences_at_once(workload, options), mesh);
   double of_layer = static_cast<double>(workload.tokens()) * model.hidden *
-                    activation_factor(model, mesh, core_copies);
+                    activation_factor(model, mesh, core_copies, options.sequence_parallel);
   if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh);
   // The factors are bytes at two bytes per element.
   memory.activations = model.layers * of_layer * model.bytes_per_element / 2;

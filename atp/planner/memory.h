@@ -9,7 +9,9 @@
 // kv heads). Each activation is split over the dimensions it is sharded on, so neither extreme mesh
 // needs the least: for a GPT in half precision the multiples of s b h are
 //     10/d2 + 18/d1 + 6/(d1 d2) + 5 a s/(h d1 d2),
-// which is Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). The embedding is split over both
+// which is Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). Sequence parallelism splits the inputs of
+// the norms and the dropout masks over both dimensions, 6 of the 10; the inputs of the column-first
+// products are stored as gathered. The embedding is split over both
 // dimensions, and so is the LM head if it is a separate matrix.
 
 namespace atp::planner {
@@ -22,6 +24,7 @@ double parameters_per_rank(const Transformer& model, Mesh mesh);
 
 // The expression above without the attention scores: activation bytes per layer over s b h.
 // core_copies: kv_copies_of_core().
-double activation_factor(const Transformer& model, Mesh mesh, double core_copies = 1);
+double activation_factor(const Transformer& model, Mesh mesh, double core_copies = 1,
+                         bool sequence_parallel = false);
 
 }  // namespace atp::planner

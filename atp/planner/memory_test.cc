@@ -174,5 +174,56 @@ TEST(Volume, FusedReduceScattersIfASliceIsUsed) {
   EXPECT_DOUBLE_EQ(volume.all_gathered2, 4 * 100 * 1024 / 4.0);
 }
 
+// s b h * [(4 + 6/d1)/d2 + 18/d1 + 6/(d1 d2)].
+TEST(SequenceParallel, StoresTheInputsOfNormsAndTheMasksOfARanksTokens) {
+  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {8, 1}, 1, true), 4 + 6.0 / 8 + 24.0 / 8);
+  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {4, 2}, 1, true), (4 + 6.0 / 4) / 2 + 18.0 / 4 + 0.75);
+  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {1, 8}, 1, true), activation_factor(kGpt, {1, 8}));
+  const Workload workload{.batch = 2, .sequence = 512};
+  Options options;
+  const double whole = memory_per_rank(kGpt, workload, {8, 1}, options).activations;
+  options.sequence_parallel = true;
+  const double split = memory_per_rank(kGpt, workload, {8, 1}, options).activations;
+  EXPECT_DOUBLE_EQ(split / whole, (4 + 0.75 + 3) / 13);
+}
+
+TEST(SequenceParallel, SplitsEachSumOnDimension1) {
+  const double sums = 4 * 100 * 1024 / 2.0, of_norms = 2 * 2 * 1024 / 2.0;
+  const LayerVolume fused = layer_volume(kGpt, 100, {4, 2}, Accounting::kFused, 1, true);
+  EXPECT_DOUBLE_EQ(fused.reduce_scattered1, sums);
+  EXPECT_DOUBLE_EQ(fused.all_gathered1, sums);
+  EXPECT_DOUBLE_EQ(fused.all_reduced1, of_norms);
+  EXPECT_DOUBLE_EQ(fused.copies_all_reduced1, of_norms);
+  EXPECT_EQ(fused.reduce_scatters1, 4);
+  EXPECT_EQ(fused.all_gathers1, 4);
+  EXPECT_EQ(fused.all_reduces1, 0);
+  EXPECT_EQ(fused.copies_all_reduces1, 2);
+  const LayerVolume whole = layer_volume(kGpt, 100, {4, 2}, Accounting::kFused);
+  EXPECT_DOUBLE_EQ(fused.norm, whole.norm / 4);
+  EXPECT_DOUBLE_EQ(fused.all_reduced2, whole.all_reduced2);
+  // Without reduce-scatters a slice of each sum is kept.
+  const LayerVolume plain = layer_volume(kGpt, 100, {4, 2}, Accounting::kPlain, 1, true);
+  EXPECT_DOUBLE_EQ(plain.all_reduced1, sums + of_norms);
+  EXPECT_EQ(plain.reduce_scatters1, 0);
+  EXPECT_EQ(plain.all_gathers1, 4);
+  const LayerVolume one_row = layer_volume(kGpt, 100, {1, 8}, Accounting::kFused, 1, true);
+  EXPECT_EQ(one_row.all_gathers1 + one_row.copies_all_reduces1, 0);
+}
+
+TEST(SequenceParallel, SplitsTheSumsOfEmbeddingAndHead) {
+  Transformer model = kGpt;
+  model.vocabulary = 50000;
+  model.positions = 64;
+  const EndsVolume ends = ends_volume(model, 100, {4, 2}, false, true, Accounting::kFused);
+  EXPECT_DOUBLE_EQ(ends.all_gathered1, 2 * 100 * 1024 / 2.0);
+  EXPECT_DOUBLE_EQ(ends.reduce_scattered1, 2 * 100 * 1024 / 2.0);
+  EXPECT_DOUBLE_EQ(ends.all_reduced1, (2 + 64) * 1024 / 2.0);  // a norm's weights, and positions
+  EXPECT_EQ(ends.copies_all_reduces1, 2);
+  EXPECT_DOUBLE_EQ(ends.loss, 3 * 100);
+  EXPECT_DOUBLE_EQ(ends.norm, 2 * 2 * 100 / 4.0);
+  model.positions = 0;
+  EXPECT_EQ(ends_volume(model, 100, {4, 2}, false, true).copies_all_reduces1, 1);
+}
+
 }  // namespace
 }  // namespace atp::planner

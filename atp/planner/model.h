@@ -19,6 +19,7 @@ struct Transformer {
   std::uint32_t ffn = 0;                // width of the feed-forward block; 0: 4 * hidden
   bool gated = false;                   // two first matrices (as in SwiGLU) instead of one
   std::uint32_t vocabulary = 0;         // 0: embedding and head are not counted
+  std::uint32_t positions = 0;          // in a table of positions; 0: there is none
   bool tied_head = true;                // the LM head is the embedding, not a separate matrix
   std::uint32_t bytes_per_element = 2;  // of activations and weights
   // Statistics per token that a norm reduces: 2 for LayerNorm, 1 for RMSNorm.

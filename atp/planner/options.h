@@ -90,6 +90,10 @@ struct Options {
   // all-gather of T V on dimension 1 instead of the loss's sums.
   bool whole_logits = false;
 
+  // Between the blocks the rows share each sequence's tokens (sequence parallelism): an all-reduce
+  // on dimension 1 becomes a reduce-scatter and an all-gather. Only with exact volumes.
+  bool sequence_parallel = false;
+
   // Replicas of the mesh, each on consecutive devices with a part of the batch; 0: as many as take
   // the least time. fully_shard: each holds a part of the weights and gathers them for every layer
   // (FSDP), instead of summing the gradients of copies. `data`: the collectives that they may use.

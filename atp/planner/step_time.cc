@@ -76,6 +76,8 @@ class Passes {
     first_matrices_ = model.first_matrices();
     core_copies_ = kv_copies_of_core(model, inputs.at_once, mesh);
     scatters_ = second_.reduce_scatter != Collective::kNone;
+    splits_tokens_ = inputs.options.sequence_parallel && mesh.d1 > 1;
+    tokens_here_ = splits_tokens_ ? tokens_ / mesh.d1 : tokens_;
   }
 
   // Seconds of a product of [tokens, from] with [from, to], split over all ranks.
@@ -94,28 +96,28 @@ class Passes {
   double layer_others() const { return 3 * (2 * norm() + activation()); }
 
   Pass forward() const {
-    return {{.statistics = norm_sum(inputs_.model.norm_statistics),
-             .computed = norm() + product(h(), qkv()),
-             .link = 1,
-             .sent = sliced(scatters_ ? qkv_of_core() : qkv())},
-            {.computed = core(), .link = 1, .sent = gathered(q_)},
-            {.computed = product(q_, h()), .link = 0, .sent = summed1()},
-            {.statistics = norm_sum(inputs_.model.norm_statistics),
-             .computed = norm() + product(h(), first_matrices_ * wide_),
-             .link = 1,
-             .sent = summed2(first_matrices_ * wide_)},
-            {.computed = activation() + product(wide_, h()), .link = 0, .sent = summed1()}};
+    Pass pass;
+    add_block(product(h(), qkv()), sliced(scatters_ ? qkv_of_core() : qkv()), pass);
+    pass.push_back({.computed = core(), .link = 1, .sent = gathered(q_)});
+    pass.push_back({.computed = product(q_, h()), .link = 0, .sent = summed1()});
+    add_block(product(h(), first_matrices_ * wide_), summed2(first_matrices_ * wide_), pass);
+    pass.push_back({.computed = activation() + product(wide_, h()), .link = 0, .sent = summed1()});
+    return pass;
   }
 
   Pass backward() const {
     const double first = product(h(), first_matrices_ * wide_);
-    return {
+    Pass pass = gathered_gradient();
+    const Pass feed_forward{
         {.computed = product(wide_, h()),
          .link = 1,
          .sent = summed2(wide_),
          .behind = product(wide_, h())},
         {.computed = 2 * activation() + first, .link = 0, .sent = summed1(), .behind = first},
-        {.statistics = norm_sum(1), .computed = 2 * norm()},
+        {.statistics = norm_sum(1), .computed = 2 * norm()}};
+    pass.insert(pass.end(), feed_forward.begin(), feed_forward.end());
+    for (const Stage& stage : gathered_gradient()) pass.push_back(stage);
+    const Pass attention{
         {.computed = product(q_, h()), .link = 1, .sent = sliced(q_), .behind = product(q_, h())},
         {.computed = 2 * core(), .link = 1, .sent = gathered(qkv_of_core())},
         {.computed = product(h(), qkv()),
@@ -123,21 +125,22 @@ class Passes {
          .sent = summed1(),
          .behind = product(h(), qkv())},
         {.statistics = norm_sum(1), .computed = 2 * norm()}};
+    pass.insert(pass.end(), attention.begin(), attention.end());
+    return pass;
   }
 
   double vocabulary() const {
     return mesh_.d1 * static_cast<double>(vocabulary_of_row(inputs_.model.vocabulary, mesh_.d1));
   }
   // Two statistics, the normalized values, the scaled ones, and the residual's sum.
-  double norm() const { return 11 * moved(h() / mesh_.d2); }
+  double norm() const { return 11 * moved(h() / mesh_.d2) * tokens_here_ / tokens_; }
   double loss() const { return 8 * moved(has_whole_logits() ? vocabulary() : of_a_row()); }
 
   Pass embedding() const { return {{.link = 0, .sent = summed1()}}; }
+  Pass embedding_backward() const { return gathered_gradient(); }
   Pass head() const {
-    Pass pass{{.statistics = norm_sum(inputs_.model.norm_statistics),
-               .computed = norm() + product(h(), vocabulary()),
-               .link = 1,
-               .sent = summed2(vocabulary())}};
+    Pass pass;
+    add_block(product(h(), vocabulary()), summed2(vocabulary()), pass);
     if (has_whole_logits()) {
       pass.push_back({.link = 0, .sent = logits_.of(tokens_ * vocabulary() * element())});
     }
@@ -150,7 +153,7 @@ class Passes {
              .behind = product(h(), vocabulary())},
             {.statistics = norm_sum(1), .computed = 2 * norm()}};
   }
-  // The gradient sums of replicated key-value heads, once for all chunks.
+  // The gradient sums of what several rows store, once for all chunks.
   double copies_sum() const {
     if (mesh_.d1 == 1) return 0;
     const LayerVolume volume = volume_of_layer(inputs_, mesh_, Accounting::kPlain);
@@ -167,6 +170,23 @@ class Passes {
   }
 
  private:
+  // A norm and a column-first product: with sequence parallelism a gather is between them.
+  void add_block(double product, double sent, Pass& pass) const {
+    const double statistics = norm_sum(inputs_.model.norm_statistics);
+    if (splits_tokens_) {
+      pass.push_back(
+          {.statistics = statistics, .computed = norm(), .link = 0, .sent = gathered1()});
+      pass.push_back({.computed = product, .link = 1, .sent = sent});
+    } else {
+      pass.push_back(
+          {.statistics = statistics, .computed = norm() + product, .link = 1, .sent = sent});
+    }
+  }
+  // The gradient of a scattered sum.
+  Pass gathered_gradient() const {
+    return splits_tokens_ ? Pass{{.link = 0, .sent = gathered1()}} : Pass{};
+  }
+
   bool has_whole_logits() const { return inputs_.options.whole_logits && mesh_.d1 > 1; }
   double of_a_row() const { return vocabulary() / mesh_.d1; }
   double h() const { return inputs_.model.hidden; }
@@ -182,10 +202,15 @@ class Passes {
   }
   double activation() const { return (1 + 2.0 * first_matrices_) * moved(wide_ / mesh_.d1); }
 
+  // A sum on dimension 1; with sequence parallelism a rank's tokens of it.
   double summed1() const {
     if (mesh_.d1 == 1) return 0;
-    return first_.all_reduce_rate.of(tokens_ * h() / mesh_.d2 *
-                                     summed_bytes(inputs_, first_.collective));
+    const bool scatters = splits_tokens_ && first_.reduce_scatter != Collective::kNone;
+    return (scatters ? first_.reduce_scatter_rate : first_.all_reduce_rate)
+        .of(tokens_ * h() / mesh_.d2 * summed_bytes(inputs_, first_.collective));
+  }
+  double gathered1() const {
+    return first_.all_gather_rate.of(tokens_ * h() / mesh_.d2 * element());
   }
   double of_row(double width) const { return tokens_ * width / mesh_.d1; }
   double summed_of_row(double width) const {
@@ -206,7 +231,7 @@ class Passes {
   double norm_sum(std::uint32_t operations) const {
     if (mesh_.d2 == 1) return 0;
     const Rate& rate = second_.all_reduce_rate;
-    const double bytes = tokens_ * inputs_.model.norm_statistics * statistics_bytes();
+    const double bytes = tokens_here_ * inputs_.model.norm_statistics * statistics_bytes();
     return bytes * rate.seconds_per_byte + operations * rate.seconds;
   }
 
@@ -217,7 +242,8 @@ class Passes {
   const Rate& logits_;
   double tokens_ = 0, ranks_ = 1, q_ = 0, kv_ = 0, core_copies_ = 1, wide_ = 0;
   double first_matrices_ = 1;
-  bool scatters_ = false;
+  bool scatters_ = false, splits_tokens_ = false;
+  double tokens_here_ = 0;  // between the blocks
 };
 
 // Whether both dimensions' sums use the links of one level and so wait for each other.
@@ -262,6 +288,7 @@ Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost
     run(passes.backward());
     if (passes.copies_sum() > 0) timeline.wait(timeline.send(0, passes.copies_sum()));
   }
+  if (has_ends) run(passes.embedding_backward());
   for (const double arrival : arrives) timeline.wait(arrival);
   return {timeline.now(), timeline.sent()};
 }

@@ -56,7 +56,8 @@ TEST(StepTime, CountsTheGatherOfWholeLogits) {
     const double of_columns = step_of(request, {1, 4}).seconds;
     request.options.whole_logits = true;
     const Candidate whole = evaluate(request, Mesh{4, 1}).value();
-    const double logits = 1024.0 * 4 * ((vocabulary + 3) / 4) * 4, sums = 3 * 1024.0 * 4;
+    const std::uint32_t of_a_row = (vocabulary + 3) / 4;
+    const double logits = 1024.0 * 4 * of_a_row * 4, sums = 3 * 1024.0 * 4;
     EXPECT_DOUBLE_EQ(whole.cost.ends.bytes1 - split.cost.ends.bytes1, logits - sums);
     const double seconds = (logits * 3 / 4 - sums * 2 * 3 / 4) / 1e9;
     EXPECT_NEAR(whole.cost.ends.seconds - split.cost.ends.seconds, seconds, 1e-12);
@@ -157,6 +158,30 @@ TEST(StepTime, DeterminesTheBestMesh) {
   for (const Candidate& other : found.runners_up) {
     EXPECT_GE(other.cost.step.seconds, found.best.cost.step.seconds * (1 - 1e-9));
   }
+}
+
+// On a ring a reduce-scatter and an all-gather take as long as the all-reduce that they replace.
+// What remains are the sums of the norms' gradients, two of 2 h values per layer.
+TEST(StepTime, OfSequenceParallelismOnARingHasOnlyTheNormsGradientsMore) {
+  Request request = timed(4, 1e30);
+  request.options.runtime = true;
+  request.options.dimension1 = CollectiveSet::only(Collective::kRing);
+  const StepTime whole = step_of(request, {4, 1});
+  request.options.sequence_parallel = true;
+  const StepTime split = step_of(request, {4, 1});
+  const double of_norms = 5 * 2 * (2 * 1024 * 4) * 1.5 / 1e9;
+  EXPECT_NEAR(split.sent - whole.sent, of_norms, 1e-9);
+  EXPECT_NEAR(split.seconds - whole.seconds, of_norms, 1e-9);
+}
+
+TEST(StepTime, OfSequenceParallelismComputesNormsOfARanksTokensOnly) {
+  Request request = timed(4, 1e30);
+  request.interconnect.device.memory_bytes_per_second = 1e9;
+  const double whole = step_of(request, {4, 1}).others;
+  request.options.sequence_parallel = true;
+  // 11 values per hidden value and norm, forward and twice backward, for 3/4 of the tokens.
+  EXPECT_NEAR(whole - step_of(request, {4, 1}).others,
+              5 * 2 * 3 * 11 * 1024.0 * 1024 * 4 * (3.0 / 4) / 1e9, 1e-9);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ class Choices:
         stores_attention_scores: bool,
         by_heads: bool,
         whole_logits: bool,
+        sequence_parallel: bool,
         hosts: Sequence[str],
         ranks_per_host: int,
         replicas: int,

@@ -269,6 +269,7 @@ def plan(
     attention_scores: bool = False,
     by_heads: bool = False,
     whole_logits: bool = False,
+    sequence_parallel: bool = False,
     hosts: Sequence[str] = (),
     ranks_per_host: int | None = None,
     data_parallel: int | Literal["auto"] = 1,
@@ -301,6 +302,7 @@ def plan(
         attention_scores: memory of attention that stores its scores.
         by_heads: split the attention core by heads only, as models of `transformers` require.
         whole_logits: every rank gets all logits and computes the whole loss, as with these models.
+        sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens.
         hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;
@@ -332,6 +334,7 @@ def plan(
         stores_attention_scores=attention_scores,
         by_heads=by_heads,
         whole_logits=whole_logits,
+        sequence_parallel=sequence_parallel,
         hosts=list(hosts),
         replicas=0 if data_parallel == "auto" else _whole("data_parallel", data_parallel, 2**20),
         fully_shard=fully_shard,

@@ -85,6 +85,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
                    "Split attention by heads only, as models of the transformers library require");
   command.add_flag("--whole-logits", inputs.whole_logits,
                    "Every rank gets all logits, as with models of the transformers library");
+  command.add_flag("--sequence-parallel", inputs.sequence_parallel,
+                   "Between the blocks the rows of the mesh share each sequence's tokens");
   command.add_flag("--count-norms", inputs.count_norms,
                    "Include the small all-reduces of the norms");
   command
@@ -226,6 +228,7 @@ planner::Request read_request(const PlanInputs& inputs) {
   }
   request.options.by_heads = inputs.by_heads;
   request.options.whole_logits = inputs.whole_logits;
+  request.options.sequence_parallel = inputs.sequence_parallel;
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
   request.options.runtime = inputs.runtime;

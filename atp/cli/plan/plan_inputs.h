@@ -35,6 +35,7 @@ struct PlanInputs {
   std::string volume;                    // empty: the mode's default
   bool fused = false;
   bool whole_logits = false;
+  bool sequence_parallel = false;
   bool by_heads = false;
   bool count_norms = false;
   std::uint32_t chunks = 1;

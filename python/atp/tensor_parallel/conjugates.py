@@ -13,6 +13,13 @@ equation 2 is right):
     f3, A's output         all-reduce dim 2               all-reduce dim 2 (of the input of B)
     f4, B's output         all-reduce dim 1               -
 
+With sequence parallelism each all-reduce on dimension 1 is split in two. Between the blocks a rank
+has only some of the tokens, so the sum becomes a reduce-scatter, and the next block's input an
+all-gather:
+
+    QKV's, A's input       all-gather dim 1               reduce-scatter dim 1 of dX
+    f2, f4                 reduce-scatter dim 1           all-gather dim 1
+
 Each is a `Hop`, in two halves: `depart` starts the collective, `arrive` waits for it. Autograd runs
 the halves in reverse order in the backward pass, so a computation between the two overlaps with
 the collective forward, and its gradient with the conjugate collective backward.
@@ -32,6 +39,7 @@ from atp.tensor_parallel.moves import (
     Move,
     ReduceSlice,
     Slicing,
+    Tokens,
 )
 
 __all__ = [
@@ -44,8 +52,10 @@ __all__ = [
     "f3",
     "f4",
     "gather",
+    "gather_tokens_hop",
     "product",
     "reduce_hop",
+    "scatter_tokens_hop",
 ]
 
 
@@ -122,9 +132,10 @@ class _Arrive(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor):
-        # Others may also hold this gradient, and the collective overwrites it.
-        own = gradient if isinstance(ctx.hop.backward, Keep) else gradient.clone()
-        ctx.hop.send_back(own)
+        if ctx.hop.returning is None:  # else the product has started it
+            # Others may also hold this gradient, and the collective overwrites it.
+            own = gradient if isinstance(ctx.hop.backward, Keep) else gradient.clone()
+            ctx.hop.send_back(own)
         return gradient.new_empty(0), None
 
 
@@ -176,13 +187,26 @@ def enter(x: torch.Tensor, hop: Hop) -> torch.Tensor:
 
 
 def product(x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """x times the transpose of `weight`; `x` must come from `enter` with the same hop."""
+    """x times the transpose of `weight`; `x` must come from `enter`, or from `arrive` with nothing
+    in between, with the same hop."""
     return _Product.apply(x, weight, hop)
 
 
 def reduce_hop(dimension: Dimension) -> Hop:
     """f2, f4 and the forward half of f3: a sum on `dimension` forward, nothing backward."""
     return Hop(AllReduce(dimension), Keep())
+
+
+def gather_tokens_hop(first: Dimension) -> Hop:
+    """This rank's tokens -> those of all rows; backward, its tokens of the sum over dimension 1."""
+    tokens = Tokens(first.size)
+    return Hop(Gather(first, tokens), ReduceSlice(first, tokens))
+
+
+def scatter_tokens_hop(first: Dimension) -> Hop:
+    """f2 and f4 of which this rank keeps its tokens; backward, the gradients of all tokens."""
+    tokens = Tokens(first.size)
+    return Hop(ReduceSlice(first, tokens), Gather(first, tokens))
 
 
 def _go(x: torch.Tensor, hop: Hop) -> torch.Tensor:

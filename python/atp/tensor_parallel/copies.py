@@ -1,4 +1,4 @@
-"""Parts of a parameter that several rows hold: their gradients are summed, so they stay copies."""
+"""Parameters that several rows hold: their gradients are summed, so they stay copies."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,33 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import once_a_batch
 from atp.tensor_parallel.sharding import Cut, Part, cut_of, piece
 
-__all__ = ["sum_copies"]
+__all__ = ["sum_copies", "used_by_tokens"]
+
+
+def used_by_tokens(mesh: Mesh, *parameters: torch.Tensor | None) -> list[torch.Tensor | None]:
+    """Parameters of one shape that all rows hold whole, as a module uses them. With sequence
+    parallelism a row applies them to its tokens only; backward, their gradients are summed on
+    dimension 1, in one all-reduce and once for all chunks of a batch."""
+    here = [parameter for parameter in parameters if parameter is not None]
+    if not here or not mesh.splits_tokens:
+        return list(parameters)
+    summed = once_a_batch(here[0], lambda _: _SumRows.apply(mesh, *here))
+    found = iter(summed if len(here) > 1 else [summed])
+    return [None if parameter is None else next(found) for parameter in parameters]
+
+
+class _SumRows(Function):
+    @staticmethod
+    def forward(ctx: Any, mesh: Mesh, *parameters: torch.Tensor):
+        ctx.mesh = mesh
+        used = tuple(parameter.view_as(parameter) for parameter in parameters)
+        return used if len(used) > 1 else used[0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor):
+        whole = ctx.mesh.first.all_reduce(torch.stack(gradients)).land()
+        return None, *whole.unbind()
 
 
 def sum_copies(module: Any, name: str) -> torch.Tensor | None:

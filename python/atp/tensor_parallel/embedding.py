@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop
+from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop, scatter_tokens_hop
+from atp.tensor_parallel.copies import used_by_tokens
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run
@@ -16,7 +17,8 @@ class ATPEmbedding(nn.Module):
     """Token numbers [...] -> [..., h/d2]; the table is [Shard(0), Shard(1)].
 
     Each row of the mesh has a part of the vocabulary and looks up its own tokens; a sum over
-    dimension 1 completes the result. The table is split like the head's weight, so the two can be
+    dimension 1 completes the result, of which with sequence parallelism each row keeps the part of
+    its tokens. The table is split like the head's weight, so the two can be
     one. If d1 does not divide the vocabulary, the last row has less of it: no padding is needed.
 
     Raises:
@@ -46,7 +48,11 @@ class ATPEmbedding(nn.Module):
             found = torch.where(padding, found.detach(), found)
         if first.size == 1:
             return found
-        hop = reduce_hop(first)
+        if self.mesh.splits_tokens:
+            require_tokens_divide(self.site, self.mesh, tokens)
+            hop = scatter_tokens_hop(first)
+        else:
+            hop = reduce_hop(first)
         token = depart(found.masked_fill(missing.unsqueeze(-1), 0), hop)
         yield
         return arrive(token, hop)
@@ -82,6 +88,17 @@ def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
         )
 
 
+def require_tokens_divide(site: str, mesh: Mesh, tokens: torch.Tensor) -> None:
+    """Raises ValueError if the rows of the mesh cannot have equally many tokens of a sequence."""
+    length = tokens.shape[-1]
+    if length % mesh.first.size:
+        raise ValueError(
+            f"{site}: sequence parallelism needs equal parts of a sequence, but d1 = "
+            f"{mesh.first.size} does not divide its {length} tokens; pad the sequences, or choose "
+            "another mesh"
+        )
+
+
 def require_positions(site: str, positions: torch.Tensor, known: int) -> None:
     """Raises ValueError for a sequence longer than the table."""
     if positions.numel() and positions.max().item() >= known:
@@ -92,7 +109,9 @@ def require_positions(site: str, positions: torch.Tensor, known: int) -> None:
 class ATPPositions(nn.Module):
     """Position numbers [...] -> [..., h/d2]; the table is [Replicate, Shard(1)], and nothing moves.
 
-    For tables that are small compared to the blocks; a sum would cost more than it saves.
+    For tables that are small compared to the blocks; a sum would cost more than it saves. With
+    sequence parallelism the result is that of this row's positions, and the table's gradient is
+    summed on dimension 1.
 
     Raises:
         ValueError: d2 does not divide the hidden size; in forward: a position is not in the
@@ -102,11 +121,14 @@ class ATPPositions(nn.Module):
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "positions"):
         super().__init__()
         require_divides(mesh.second, site, "features", embedding.embedding_dim)
-        self.site = site
+        self.mesh, self.site = mesh, site
         cut = Cut(None, 1)
         adopt(self, "weight", cut_parameter(embedding.weight, cut, mesh), cut)
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
-        table = piece(self, "weight")
+        (table,) = used_by_tokens(self.mesh, piece(self, "weight"))
         require_positions(self.site, positions, table.shape[0])
+        if self.mesh.splits_tokens:
+            require_tokens_divide(self.site, self.mesh, positions)
+            positions = positions.chunk(self.mesh.first.size, -1)[self.mesh.row]
         return nn.functional.embedding(positions, table)

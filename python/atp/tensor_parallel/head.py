@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.embedding import first_token, vocabulary_part
-from atp.tensor_parallel.linear import ATPLinear
+from atp.tensor_parallel.linear import ATPLinear, refuse_split_tokens
 from atp.tensor_parallel.mesh import Mesh
 
 __all__ = ["ATPHead"]
@@ -22,6 +22,7 @@ class ATPHead(ATPLinear):
 
     @classmethod
     def of(cls, linear: nn.Linear, mesh: Mesh, site: str) -> "ATPHead":
+        refuse_split_tokens(mesh, site)
         parts = (vocabulary_part(linear.out_features, mesh, site),)
         return cls.from_linear(linear, "column", mesh, parts, site)
 

@@ -20,7 +20,12 @@ from atp.tensor_parallel.attention import (
     scatter_hop,
 )
 from atp.tensor_parallel.conjugates import arrive, depart
-from atp.tensor_parallel.linear import ATPLinear, column_steps, require_piece
+from atp.tensor_parallel.linear import (
+    ATPLinear,
+    column_steps,
+    refuse_split_tokens,
+    require_piece,
+)
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
@@ -56,6 +61,7 @@ def keep_attention(
     Raises:
         ValueError: the mesh cannot share its heads equally.
     """
+    refuse_split_tokens(mesh, site)
     counts.check(mesh, site)
     of_row = counts.on_row(mesh.first.size)
     slicing = heads_of_columns(of_row, mesh.second.size)

@@ -8,7 +8,16 @@ from typing import Self
 import torch
 from torch import nn
 
-from atp.tensor_parallel.conjugates import Hop, arrive, depart, enter, product, reduce_hop
+from atp.tensor_parallel.conjugates import (
+    Hop,
+    arrive,
+    depart,
+    enter,
+    gather_tokens_hop,
+    product,
+    reduce_hop,
+    scatter_tokens_hop,
+)
 from atp.tensor_parallel.copies import sum_copies
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.likeness import features_of, is_conv1d
@@ -23,6 +32,7 @@ __all__ = [
     "column_steps",
     "cut_parameter",
     "piece_of",
+    "refuse_split_tokens",
     "require_divides",
     "require_piece",
 ]
@@ -39,6 +49,9 @@ class ATPLinear(nn.Module):
         over dimension 1 (f2 or f4), backward one over dimension 2.
 
     transposed: the weight is and stays [in, out], as in transformers' Conv1D.
+
+    On a mesh with sequence parallelism, [..., s, h/d2] above is this rank's s/d1 tokens: forward
+    "column" gathers them on dimension 1 and "row" scatters its sum, backward the other way round.
 
     The output of either style is the input of the other, with only element-wise operations in
     between. The weights start like nn.Linear's, from the seed of the mesh's rank 0, the same on
@@ -134,17 +147,23 @@ class ATPLinear(nn.Module):
     def steps(self, x: torch.Tensor, *, input_is_whole: bool = True) -> Steps:
         """Like forward. Without input_is_whole, the producer of x sums its gradients."""
         inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
-        outwards = reduce_hop(self.input_dimension)
+        outwards = self._outward_hop()
         weight, bias = self.operand("weight"), self.operand("bias")
         x, weight, bias = as_autocast_does(x, weight, bias)
-        x = enter(x, inwards)
-        yield
+        x = yield from _entering(x, inwards)
         token = depart(product(x, weight, inwards), outwards, bias)
         yield
         return arrive(token, outwards)
 
     def _inward_hop(self) -> Hop:
+        if self.style == "column" and self.mesh.splits_tokens:
+            return gather_tokens_hop(self.mesh.first)
         return Hop(Keep(), AllReduce(self.output_dimension))
+
+    def _outward_hop(self) -> Hop:
+        if self.style == "row" and self.mesh.splits_tokens:
+            return scatter_tokens_hop(self.mesh.first)
+        return reduce_hop(self.input_dimension)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(self.steps(x))
@@ -167,11 +186,21 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
     weight = _side_by_side([linear.operand("weight") for linear in linears])
     bias = _side_by_side(_biases(linears))
     x, weight, bias = as_autocast_does(x, weight, bias)
-    x = enter(x, inwards)
-    yield
+    x = yield from _entering(x, inwards)
     token = depart(product(x, weight, inwards), hop, bias)
     yield
     return arrive(token, hop)
+
+
+def _entering(x: torch.Tensor, inwards: Hop) -> Steps:
+    """x as a product needs it; backward the product starts the hop's collective."""
+    if isinstance(inwards.forward, Keep):
+        x = enter(x, inwards)
+        yield
+        return x
+    token = depart(x, inwards)
+    yield
+    return arrive(token, inwards)
 
 
 def _biases(linears: Sequence[ATPLinear]) -> list[torch.Tensor]:
@@ -205,6 +234,15 @@ def cut_parameter(full: torch.Tensor | None, cut: Cut, mesh: Mesh) -> nn.Paramet
         return None
     trained = full.requires_grad or not isinstance(full, nn.Parameter)
     return nn.Parameter(piece_of(full.detach(), cut, mesh), requires_grad=trained)
+
+
+def refuse_split_tokens(mesh: Mesh, site: str) -> None:
+    """Raises ValueError for a module that must see whole sequences between the blocks."""
+    if mesh.splits_tokens:
+        raise ValueError(
+            f"{site}: it needs all tokens of a sequence, of which a rank has only some on {mesh}; "
+            "use init_mesh() without sequence_parallel, or atp's own AttentionRole and Column"
+        )
 
 
 def require_divides(dimension: Dimension, site: str, what: str, number: int) -> None:

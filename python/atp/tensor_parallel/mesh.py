@@ -42,6 +42,13 @@ class Mesh:
     """Rank 0's torch.initial_seed(), from which all ranks draw the initial weights."""
     plan: Any = None
     """The planner's answer, if it was asked."""
+    sequence_parallel: bool = False
+    """Whether the rows share the tokens between the blocks."""
+
+    @property
+    def splits_tokens(self) -> bool:
+        """Whether a rank has only some of a sequence's tokens between the blocks."""
+        return self.sequence_parallel and self.first.size > 1
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,7 +72,8 @@ class Mesh:
     def __repr__(self) -> str:
         algorithms = "/".join((self.first.algorithm, self.second.algorithm))
         replicas = f", {self.data.size} replicas" if self.data.size > 1 else ""
-        return f"Mesh{self.shape} over {algorithms}{replicas}"
+        tokens = ", sequence parallel" if self.sequence_parallel else ""
+        return f"Mesh{self.shape} over {algorithms}{replicas}{tokens}"
 
     def close(self) -> None:
         """Destroys the mesh's groups. All ranks must call it."""
@@ -86,6 +94,7 @@ def init_mesh(
     algorithm: str | Sequence[str] | None = None,
     data_algorithm: str | None = None,
     fused: bool | None = None,
+    sequence_parallel: bool = False,
     dtype: torch.dtype | None = None,
     options: Any = None,
     patience: datetime.timedelta = PATIENCE,
@@ -115,6 +124,10 @@ def init_mesh(
         data_algorithm: the same for the gradients of the replicas, one algorithm. Default: the
             planner's choice for a topology of the whole job, else "gloo".
         fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
+        sequence_parallel: between the blocks each of the d1 ranks of a column has some of the
+            tokens of every sequence, instead of a copy of all. Norms and dropouts work on these,
+            and each sum on dimension 1 becomes a reduce-scatter and an all-gather. d1 must divide
+            the sequences' length. Not for models of transformers.
         dtype: the type of the activations that "auto" plans for; default: the model file's.
         options: an `atp.torch.Options` for the dimensions that do not use "gloo".
         patience: how long to wait for the other ranks.
@@ -131,8 +144,8 @@ def init_mesh(
     request, error = None, None
     try:
         request = request_of(
-            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused, dtype,
-            planning
+            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused,
+            sequence_parallel, dtype, planning
         )  # fmt: skip
     except (ValueError, TypeError, RuntimeError) as wrong:
         error = wrong
@@ -146,7 +159,8 @@ def _make(request: Request, options: Any) -> Mesh:
     dimensions = []
     for axis, algorithm in enumerate(request.algorithms):
         group = _own_group(ranks, axis, algorithm, options)
-        fused = request.fused if axis == 2 else False
+        # On dimension 1 only sequence parallelism uses slices.
+        fused = request.fused if axis == 2 or (axis and request.sequence_parallel) else False
         dimensions.append(Dimension(axis, group, algorithm, fused))
     device_mesh = DeviceMesh.from_group(
         [dimension.group for dimension in dimensions],
@@ -155,9 +169,12 @@ def _make(request: Request, options: Any) -> Mesh:
         mesh_dim_names=DIMENSION_NAMES,
     )
     data, first, second = dimensions
-    randomness = Randomness(request.seed, data.index, first.index, second.index)
-    _current.append(Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan))
-    return _current[-1]
+    tokens = request.sequence_parallel
+    splits = tokens and first.size > 1
+    randomness = Randomness(request.seed, data.index, first.index, second.index, splits)
+    mesh = Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan, tokens)
+    _current.append(mesh)
+    return mesh
 
 
 def _device_type() -> str:

@@ -2,7 +2,7 @@
 
 A slice is one rank's part of a tensor that all ranks of a dimension hold: some of the attention
 heads, or some of the sequences of the batch (paper §3.2.1, scatter and gather around the attention
-core).
+core), or some of the tokens of each sequence (sequence parallelism).
 """
 
 import dataclasses
@@ -13,7 +13,17 @@ import torch
 
 from atp.tensor_parallel.dimension import Dimension, Flight
 
-__all__ = ["AllReduce", "Gather", "Heads", "Keep", "Move", "ReduceSlice", "Sequences", "Slicing"]
+__all__ = [
+    "AllReduce",
+    "Gather",
+    "Heads",
+    "Keep",
+    "Move",
+    "ReduceSlice",
+    "Sequences",
+    "Slicing",
+    "Tokens",
+]
 
 
 class Slicing(Protocol):
@@ -72,6 +82,22 @@ class Sequences:
 
     def join(self, stacked: torch.Tensor) -> torch.Tensor:
         return stacked.flatten(0, 1)
+
+    def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor:
+        return bias
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokens:
+    """The last axis but one is the sequence, and each rank gets consecutive tokens of it."""
+
+    count: int
+
+    def split(self, whole: torch.Tensor) -> torch.Tensor:
+        return whole.unflatten(-2, (self.count, -1)).movedim(-3, 0)
+
+    def join(self, stacked: torch.Tensor) -> torch.Tensor:
+        return stacked.movedim(0, -3).flatten(-3, -2)
 
     def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor:
         return bias

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
+from atp.tensor_parallel.copies import used_by_tokens
 from atp.tensor_parallel.likeness import is_rms_norm
 from atp.tensor_parallel.linear import cut_parameter, require_divides, require_piece
 from atp.tensor_parallel.mesh import Mesh
@@ -85,7 +86,7 @@ class _ShardedNorm(nn.Module):
         sums = _Sums(self.mesh, self.width)
         epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
         normal = _Normalize.apply(x, sums, epsilon, self.centered)
-        weight, bias = piece(self, "weight"), piece(self, "bias")
+        weight, bias = used_by_tokens(self.mesh, piece(self, "weight"), piece(self, "bias"))
         if weight is not None:
             normal = normal * weight
         if bias is not None:

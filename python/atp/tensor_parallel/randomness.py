@@ -27,8 +27,9 @@ class Randomness:
     batches: the number of training batches run. A checkpoint needs only this and the seed.
     """
 
-    def __init__(self, seed: int, replica: int, row: int, column: int):
+    def __init__(self, seed: int, replica: int, row: int, column: int, splits_tokens: bool = False):
         self.seed, self.batches = seed, 0
+        self._splits_tokens = splits_tokens
         self._replica, self._row, self._column = replica, row, column
         self._shared: list[torch.Generator] = []  # the state that all ranks share, during a core
 
@@ -46,6 +47,10 @@ class Randomness:
             yield
         finally:
             torchs.set_state(before)
+
+    def of_stream(self, device: torch.device) -> contextlib.AbstractContextManager[None]:
+        """For activations between the blocks: those of a column are copies, or different tokens."""
+        return self.of_rank(device) if self._splits_tokens else self.of_column(device)
 
     def of_column(self, device: torch.device) -> contextlib.AbstractContextManager[None]:
         """For [Replicate, Shard]: all ranks of a column of the mesh draw the same numbers."""
@@ -100,7 +105,8 @@ def _mixed(*numbers: int) -> int:
 
 
 class ATPDropout(nn.Module):
-    """Dropout of [..., h/d2], the residual stream and its summands: the same in a column."""
+    """Dropout of [..., h/d2], the residual stream and its summands: the same in a column, whose
+    ranks hold copies; with sequence parallelism different on each rank, as their tokens are."""
 
     def __init__(self, p: float, randomness: Randomness):
         super().__init__()
@@ -109,7 +115,7 @@ class ATPDropout(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
-        with self._randomness.of_column(x.device):
+        with self._randomness.of_stream(x.device):
             return nn.functional.dropout(x, self.p)
 
     def extra_repr(self) -> str:

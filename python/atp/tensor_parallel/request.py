@@ -25,12 +25,14 @@ class Request:
     plan: Any = None
     fused: bool | None = None
     seed: int = 0
+    sequence_parallel: bool = False
 
     def __str__(self) -> str:
         replicas, (d1, d2) = self.data_parallel, self.shape
         order = "" if self.positions == tuple(range(d1 * d2)) else f", devices {self.positions}"
         fused = "" if self.fused is None else f", fused={self.fused}"
-        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}{fused}"
+        tokens = ", sequence parallel" if self.sequence_parallel else ""
+        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}{fused}{tokens}"
 
     def ranks(self) -> torch.Tensor:
         """Global ranks, [data, d1, d2]."""
@@ -40,8 +42,9 @@ class Request:
 
 
 def request_of(
-    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused, dtype, planning
-) -> Request:
+    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused,
+    sequence_parallel, dtype, planning
+) -> Request:  # fmt: skip
     """The request that follows from init_mesh()'s arguments.
 
     Raises:
@@ -55,8 +58,8 @@ def request_of(
         if replicas != "auto" and world % replicas:
             raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
         return _planned(
-            topology, model, world, replicas, order, algorithm, data_algorithm, fused, dtype,
-            planning
+            topology, model, world, replicas, order, algorithm, data_algorithm, fused,
+            sequence_parallel, dtype, planning
         )  # fmt: skip
     if data_parallel == "auto":
         raise ValueError('data_parallel="auto": only init_mesh("auto") asks the planner')
@@ -72,7 +75,10 @@ def request_of(
             f"the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
     algorithms = (_known(data_algorithm or "gloo"), *_pair(algorithm or "gloo"))
-    return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)), fused=fused)
+    positions = _positions(order, math.prod(shape))
+    return Request(
+        shape, replicas, algorithms, positions, fused=fused, sequence_parallel=sequence_parallel
+    )
 
 
 # The planner's names of the algorithms.
@@ -81,11 +87,14 @@ _RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": 
 
 
 def _planned(
-    topology, model, world, replicas, order, algorithm, data_algorithm, fused, dtype, planning
-) -> Request:
+    topology, model, world, replicas, order, algorithm, data_algorithm, fused, sequence_parallel,
+    dtype, planning
+) -> Request:  # fmt: skip
     given = None if algorithm is None else _pair(algorithm)
     if dtype is not None:
         planning = {"element_bytes": dtype.itemsize} | planning
+    if sequence_parallel:
+        planning = planning | {"sequence_parallel": True}
     between = [_known(data_algorithm)] if data_algorithm else ["ring", "innetwork"]
     of_job = {
         "data_parallel": replicas,
@@ -105,7 +114,10 @@ def _planned(
     # "gloo" if the planner did not choose.
     data = data_algorithm or _RUNNING.get(answer.data.collective, "ring")
     algorithms = (_known(data), *(given or _running(answer)))
-    return Request(answer.mesh, replicas, algorithms, positions, answer, fused)
+    return Request(
+        answer.mesh, replicas, algorithms, positions, answer, fused,
+        sequence_parallel=sequence_parallel,
+    )  # fmt: skip
 
 
 def _running(answer: Any) -> tuple[str, str]:

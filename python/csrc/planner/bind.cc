@@ -82,6 +82,7 @@ struct Choices {
   bool stores_attention_scores;
   bool by_heads;
   bool whole_logits;
+  bool sequence_parallel;
   std::vector<std::string> hosts;
   std::uint32_t ranks_per_host;
   std::uint32_t replicas;
@@ -115,6 +116,7 @@ planner::Request request_of(const Cluster& cluster, const Description& model,
   request.options.runtime = choices.runtime;
   request.options.by_heads = choices.by_heads;
   request.options.whole_logits = choices.whole_logits;
+  request.options.sequence_parallel = choices.sequence_parallel;
   request.options.stores_attention_scores = choices.stores_attention_scores;
   request.options.point_to_point_correction = choices.point_to_point_correction;
   request.options.volume = volume(choices.volume);
@@ -190,44 +192,47 @@ PYBIND11_MODULE(_planner, module) {
            }),
            py::arg("path"), py::arg("text") = "", py::arg("is_text") = false);
   py::class_<Choices>(module, "Choices")
-      .def(py::init([](std::string mode, std::vector<std::string> collectives,
-                       std::vector<std::string> collectives2, std::uint32_t batch,
-                       std::uint32_t sequence, std::uint32_t element_bytes,
-                       bool point_to_point_correction, std::string volume,
-                       std::optional<bool> fused, bool count_norms, std::uint32_t chunks,
-                       double device_memory_bytes, bool runtime, bool stores_attention_scores,
-                       bool by_heads, bool whole_logits, std::vector<std::string> hosts,
-                       std::uint32_t ranks_per_host, std::uint32_t replicas, bool fully_shard,
-                       std::vector<std::string> data_collectives) {
-             return Choices{std::move(mode),
-                            std::move(collectives),
-                            std::move(collectives2),
-                            batch,
-                            sequence,
-                            element_bytes,
-                            point_to_point_correction,
-                            std::move(volume),
-                            fused,
-                            count_norms,
-                            chunks,
-                            device_memory_bytes,
-                            runtime,
-                            stores_attention_scores,
-                            by_heads,
-                            whole_logits,
-                            std::move(hosts),
-                            ranks_per_host,
-                            replicas,
-                            fully_shard,
-                            std::move(data_collectives)};
-           }),
-           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
-           py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
-           py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
-           py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
-           py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
-           py::arg("whole_logits"), py::arg("hosts"), py::arg("ranks_per_host"),
-           py::arg("replicas"), py::arg("fully_shard"), py::arg("data_collectives"));
+      .def(
+          py::init([](std::string mode, std::vector<std::string> collectives,
+                      std::vector<std::string> collectives2, std::uint32_t batch,
+                      std::uint32_t sequence, std::uint32_t element_bytes,
+                      bool point_to_point_correction, std::string volume, std::optional<bool> fused,
+                      bool count_norms, std::uint32_t chunks, double device_memory_bytes,
+                      bool runtime, bool stores_attention_scores, bool by_heads, bool whole_logits,
+                      bool sequence_parallel, std::vector<std::string> hosts,
+                      std::uint32_t ranks_per_host, std::uint32_t replicas, bool fully_shard,
+                      std::vector<std::string> data_collectives) {
+            return Choices{std::move(mode),
+                           std::move(collectives),
+                           std::move(collectives2),
+                           batch,
+                           sequence,
+                           element_bytes,
+                           point_to_point_correction,
+                           std::move(volume),
+                           fused,
+                           count_norms,
+                           chunks,
+                           device_memory_bytes,
+                           runtime,
+                           stores_attention_scores,
+                           by_heads,
+                           whole_logits,
+                           sequence_parallel,
+                           std::move(hosts),
+                           ranks_per_host,
+                           replicas,
+                           fully_shard,
+                           std::move(data_collectives)};
+          }),
+          py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
+          py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
+          py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
+          py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
+          py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
+          py::arg("whole_logits"), py::arg("sequence_parallel"), py::arg("hosts"),
+          py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
+          py::arg("data_collectives"));
   // The search touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
              py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
