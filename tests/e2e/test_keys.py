@@ -14,6 +14,7 @@ import time
 import pytest
 
 from tests.independent_worker.siphash import siphash_2_4_128
+from tests.pages import REPOSITORY
 
 from .conftest import atp, supervisor_of
 
@@ -277,6 +278,14 @@ def problem_of(packet):
         return None
     code, reason = struct.unpack(">HH", packet[48:52])
     return struct.unpack(">I", packet[80:84])[0] if (code, reason) == (5, 13) else None
+
+
+def test_the_example_of_the_page_ends_in_this_tag():
+    line = f"vision {bytes(range(32)).hex()}"
+    flush = struct.pack(">BBBBII", 2, 2, 0, 1, 7, 1) + bytes(28) + struct.pack(">Q", 1)
+    made = tag(line, flush)[-12:].hex()
+    page = (REPOSITORY / "docs" / "protocol.md").read_text()
+    assert f"ends in the tag {made[:8]} {made[8:]}." in " ".join(page.split())
 
 
 def test_tags_made_from_the_page_are_accepted_and_a_stolen_join_is_not(cluster, keys):
