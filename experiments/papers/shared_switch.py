@@ -302,7 +302,7 @@ ENTRIES = [
         "here, so ten times fewer aggregators fill a link. In the paper's scheme the window of a "
         "static job is its region; one of our rows gives dynamic sharing the same window.",
         HOSTS + ". Three jobs of two workers pause for 200 to 600 µs between sums of 248 KiB.",
-        "with half of the aggregators yes; the 38 % are not reached",
+        "with half of the aggregators yes; the 38 % is not reached",
         figure_13a,
     ),
     Entry(

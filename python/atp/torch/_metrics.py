@@ -51,7 +51,7 @@ COUNTERS = {
     "timeouts": "Time-outs of streams: loss, or slow ranks.",
     "losses_inferred": "Losses inferred from three later answers.",
     "window_cuts_ecn": "Times the window was cut by a fifth because of an ECN mark: congestion.",
-    "window_cuts_loss": "Times the window was halved because of a loss.",
+    "window_cuts_loss": "Times the window was cut because of a loss.",
     "parameters_received": "Sums received.",
     "parameters_duplicate": "Sums received again.",
     "parameters_collided": "Sums that had no aggregator in some switch: scarcity.",
