@@ -60,6 +60,7 @@ Transformer read_gpt2(const JsonObject& file) {
   model.layers = read_count(file, "n_layer");
   model.heads = read_count(file, "n_head");
   model.ffn = read_count_if_present(file, "n_inner");
+  model.attention_biases = model.ffn_biases = true;
   // Hugging Face's default if the key is absent.
   model.positions = file.has_value("n_positions") ? read_count(file, "n_positions") : 1024;
   check_heads(file, model, "n_embd", "n_head");
@@ -74,6 +75,8 @@ Transformer read_llama(const JsonObject& file) {
   model.heads = read_count(file, "num_attention_heads");
   model.kv_heads = read_count_if_present(file, "num_key_value_heads");
   model.head_width = read_count_if_present(file, "head_dim");
+  model.attention_biases = file.yes_or_no("attention_bias", false);
+  model.ffn_biases = file.yes_or_no("mlp_bias", false);
   model.gated = true;
   model.norm_statistics = 1;
   check_heads(file, model, "hidden_size", "num_attention_heads");

@@ -44,8 +44,22 @@ TEST(ModelFile, AGptIsRead) {
                                                     .heads = 16,
                                                     .vocabulary = 50257,
                                                     .positions = 1024,
+                                                    .attention_biases = true,
+                                                    .ffn_biases = true,
                                                     .bytes_per_element = 4}));
   EXPECT_EQ(model.value().heads.text(), "models/gpt.json:4: n_head");
+}
+
+TEST(ModelFile, ALlamaHasTheBiasesThatItsFileNames) {
+  for (const bool attention : {false, true}) {
+    std::string text = kLlama;
+    text.insert(text.find('{') + 1,
+                attention ? "\"attention_bias\": true, " : "\"mlp_bias\": true, ");
+    const Result<Model> model = parse_model(text, "llama.json");
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model.value().transformer.attention_biases, attention);
+    EXPECT_EQ(model.value().transformer.ffn_biases, !attention);
+  }
 }
 
 TEST(ModelFile, AGptHasAsManyPositionsAsItsFileSays) {

@@ -26,6 +26,20 @@ double parameters_per_rank(const Transformer& model, Mesh mesh) {
   return layers / ranks(mesh) + embeddings;
 }
 
+double trained_per_rank(const Transformer& model, Mesh mesh) {
+  const double narrow = 1.0 * model.hidden / mesh.d2;
+  const auto q = static_cast<double>(model.q_width());
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
+  const double wide = model.first_matrices() * static_cast<double>(model.ffn_width());
+  double of_layer = 2 * model.norm_statistics * narrow;
+  if (model.attention_biases) of_layer += (q + 2 * kv) / mesh.d1 + narrow;
+  if (model.ffn_biases) of_layer += wide / mesh.d1 + narrow;
+  double few = model.layers * of_layer;
+  // The last norm and the positions belong to the ends, of which a layer alone has none.
+  if (model.vocabulary > 0) few += (model.norm_statistics + model.positions) * narrow;
+  return parameters_per_rank(model, mesh) + few;
+}
+
 double activation_factor(const Transformer& model, Mesh mesh, double core_copies,
                          bool sequence_parallel) {
   const double h = model.hidden;

@@ -22,6 +22,10 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
 // Weights without biases, norms and position embeddings, which are few.
 double parameters_per_rank(const Transformer& model, Mesh mesh);
 
+// All parameters: with biases, norms, whose weights (and, of a LayerNorm, biases) every row holds,
+// and position embeddings. Replicas sum the gradients of all of them.
+double trained_per_rank(const Transformer& model, Mesh mesh);
+
 // The expression above without the attention scores: activation bytes per layer over s b h.
 // core_copies: kv_copies_of_core().
 double activation_factor(const Transformer& model, Mesh mesh, double core_copies = 1,

@@ -174,6 +174,21 @@ TEST(Volume, FusedReduceScattersIfASliceIsUsed) {
   EXPECT_DOUBLE_EQ(volume.all_gathered2, 4 * 100 * 1024 / 4.0);
 }
 
+TEST(Parameters, ThatAreTrainedIncludeNormsBiasesAndPositions) {
+  const Mesh mesh{4, 2};
+  const double h = 1024.0 / 2, weights = parameters_per_rank(kGpt, mesh);
+  EXPECT_DOUBLE_EQ(trained_per_rank(kGpt, mesh) - weights, 24 * 4 * h);
+  Transformer model = kGpt;
+  model.attention_biases = true;
+  EXPECT_DOUBLE_EQ(trained_per_rank(model, mesh) - weights, 24 * (4 * h + 3 * 1024 / 4.0 + h));
+  model.ffn_biases = true;
+  EXPECT_DOUBLE_EQ(trained_per_rank(model, mesh) - weights,
+                   24 * (4 * h + 3 * 1024 / 4.0 + h + 4096 / 4.0 + h));
+  model = {.hidden = 1024, .layers = 1, .heads = 16, .vocabulary = 4, .positions = 100};
+  EXPECT_DOUBLE_EQ(trained_per_rank(model, mesh) - parameters_per_rank(model, mesh),
+                   (4 + 2 + 100) * h);
+}
+
 // s b h * [(4 + 6/d1)/d2 + 18/d1 + 6/(d1 d2)].
 TEST(SequenceParallel, StoresTheInputsOfNormsAndTheMasksOfARanksTokens) {
   EXPECT_DOUBLE_EQ(activation_factor(kGpt, {8, 1}, 1, true), 4 + 6.0 / 8 + 24.0 / 8);

@@ -20,6 +20,8 @@ struct Transformer {
   bool gated = false;                   // two first matrices (as in SwiGLU) instead of one
   std::uint32_t vocabulary = 0;         // 0: embedding and head are not counted
   std::uint32_t positions = 0;          // in a table of positions; 0: there is none
+  bool attention_biases = false;        // of the attention's matrices
+  bool ffn_biases = false;              // of the feed-forward block's matrices
   bool tied_head = true;                // the LM head is the embedding, not a separate matrix
   std::uint32_t bytes_per_element = 2;  // of activations and weights
   // Statistics per token that a norm reduces: 2 for LayerNorm, 1 for RMSNorm.

@@ -189,7 +189,7 @@ DataCost data_cost(const Request& request, Mesh mesh, std::uint32_t replicas) {
   }
   const Options& options = request.options;
   const double element = request.model.bytes_per_element;
-  const double parameters = parameters_per_rank(request.model, mesh);
+  const double parameters = trained_per_rank(request.model, mesh);
   CollectiveSet rings = options.data;
   rings.aggregation = false;
   if (options.runtime) rings.hierarchical = false;

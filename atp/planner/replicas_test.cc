@@ -70,7 +70,7 @@ TEST(PartOfReplica, HasNoMeasurementsOfTheWhole) {
 TEST(DataCost, IsOneRingOfAllGradientsOverTheFullestLink) {
   const Mesh mesh{4, 1};
   const Request one_switch = request_on(flat(8, {kGigabyte}), 8, 2);
-  const double gradients = parameters_per_rank(one_switch.model, mesh) * 2;
+  const double gradients = trained_per_rank(one_switch.model, mesh) * 2;
   EXPECT_DOUBLE_EQ(data_cost(one_switch, mesh, 2).seconds, gradients / kGigabyte);
   EXPECT_DOUBLE_EQ(data_cost(request_on(racks(), 8, 2), mesh, 2).seconds,
                    4 * gradients / (0.1 * kGigabyte));

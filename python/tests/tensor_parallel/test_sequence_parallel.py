@@ -32,6 +32,7 @@ from .comparing import (
 )
 from .lookalikes import Llama
 from .test_blocks import asked_and_sent
+from .test_in_network import SMALL
 from .test_randomness import dropped_by, dropping
 
 BATCH, SEQUENCE = 4, 8
@@ -109,6 +110,36 @@ def test_a_ring_sends_what_is_asked_of_it(blocks):
     for case in cases:
         for asked, found in sum(sent[case] for _, sent in blocks).tolist():
             assert found == round(asked), case
+
+
+def test_over_switches_a_block_is_as_precise_as_float32(ranks):
+    """They sum the whole tensor, of which a rank keeps its tokens."""
+    names = ["a GPT's block", "a Llama's block with grouped queries"]
+    x, gradient = inputs(torch.float64)
+    expected = {
+        name: pieces_of_run(make_block(CONFIGS[name], torch.float64), x.clone(), gradient * SMALL)
+        for name in names
+    }
+
+    def body(_rank):
+        mesh = init_mesh(2, 2, algorithm="innetwork", sequence_parallel=True)
+        outcomes = []
+        for name in names:
+            block = parallelize(make_block(CONFIGS[name], torch.float32), mesh=mesh, chunks=2)
+            own, of_output = (here(tensor, mesh) for tensor in inputs(torch.float32))
+            pieces = pieces_of_run(block, own, of_output * SMALL)
+            cuts = {"output": TOKENS, "input's gradient": TOKENS} | cuts_of(block)
+            outcomes.append(outcome_of(pieces, cuts, expected[name], mesh))
+        calls = dict(mesh.first.traffic.calls)
+        mesh.close()
+        return outcomes, calls
+
+    found = ranks.run(4, body, backend="gloo")
+    for outcomes, calls in found:
+        assert max(outcome.error for outcome in outcomes) <= 1e-6, outcomes
+        assert calls.keys() == {"all_reduce", "all_gather"}
+    for i in range(len(names)):
+        assert_copies_are_equal([outcomes[i] for outcomes, _ in found])
 
 
 PLANNED = {  # layers, statistics per norm, and the model as the planner reads it
