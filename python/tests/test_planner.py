@@ -71,7 +71,7 @@ def test_every_option_arrives():
         *("--topology", topology, "--model", model, "--workers", 16, "--batch", 8),
         *("--sequence", 512, "--element-bytes", 4, "--collectives", "ring,hierarchical"),
         *("--fused", "--count-norms", "--chunks", 2, "--device-memory", 1000),
-        "--attention-scores",
+        *("--attention-scores", "--sequence-parallel"),
     )
     answer = plan(
         topology,
@@ -86,6 +86,7 @@ def test_every_option_arrives():
         chunks=2,
         device_memory_gb=1000,
         attention_scores=True,
+        sequence_parallel=True,
     )
     assert program.returncode == 0, program.stderr
     assert json.loads(program.stdout) == as_json(answer)

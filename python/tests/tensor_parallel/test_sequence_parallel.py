@@ -313,6 +313,12 @@ def test_what_cannot_share_its_tokens_is_refused(gloo_ranks):
         seven = refused(lambda: model(torch.zeros(2, 7, dtype=torch.long)))
         theirs = refused(lambda: parallelize(Llama().double(), mesh))
         mesh.close()
+        config = PLANNED["Llama"][2] | {"transformers_version": "5"}
+        flat = {"levels": [FLAT["levels"][0] | {"count": 4}]}
+        planned = refused(
+            lambda: init_mesh("auto", topology=flat, model=config, sequence_parallel=True)
+        )
+        assert "sequence parallelism is not for models of transformers" in planned
         alone = init_mesh(1, 4, sequence_parallel=True)  # one row: nothing to share
         parallelize(test_models.make(test_models.GPT), mesh=alone)(torch.zeros(2, 7).long())
         return str(mesh), seven, theirs
