@@ -19,7 +19,7 @@ from .racks import Cluster as Racks
 PAGE = "docs/operations.md"
 SECONDS = 30
 # What a code span with a space in it begins with if it is no message.
-COMMANDS = ("atp ", "make ", "pip ", "ssh ", "systemctl ", "--", ".venv/", "lease: ")
+COMMANDS = ("atp ", "kill ", "make ", "pip ", "ssh ", "systemctl ", "--", ".venv/", "lease: ")
 CHECKS_OF_DOCTOR = ("receive buffer", "send buffer")
 
 
@@ -150,6 +150,7 @@ PRODUCED = {
     "… restarted and forgot the job": a_server_restarts,
     "… does not answer": a_server_dies,
     "rank 2 (10.0.1.2) left the job before the operation ended: its process": a_rank_is_killed,
+    "job 7 has failed: rank 2 (10.0.1.2) left: its process was killed": a_rank_is_killed,
     "host a0 is ready": a_host_s_services_start,
     "refused rank 0: the node takes no new jobs": a_job_comes_to_a_server_that_drains,
     "draining, 2 jobs left": a_server_of_two_jobs_drains,

@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/cli/node/report.h"
 
 namespace atp {
 namespace {
@@ -38,6 +41,20 @@ std::vector<GoneRanks> gone_ranks_of(const SwitchNode& node, Instant) {
   node.for_each_tree(
       [&](const Tree& tree, const atp_share&) { add(all, tree.job(), tree.left(), {}); });
   return all;
+}
+
+std::vector<LogLine> FailureLog::lines(const JobFailures& failures) {
+  std::vector<LogLine> lines;
+  const auto kept = static_cast<std::uint64_t>(std::distance(failures.begin(), failures.end()));
+  const std::uint64_t fresh = std::min(failures.added() - logged_, kept);
+  for (const JobFailure* one = failures.end() - fresh; one != failures.end(); ++one) {
+    lines.push_back({.text = fmt::format("job {} has failed: {}", one->job.job, failure_text(*one)),
+                     .about = {.job = one->job.job,
+                               .incarnation = one->job.incarnation,
+                               .ranks = {static_cast<std::uint32_t>(one->rank)}}});
+  }
+  logged_ = failures.added();
+  return lines;
 }
 
 std::vector<LogLine> GoneLog::lines(const std::vector<GoneRanks>& now_gone) {

@@ -22,6 +22,15 @@ struct GoneRanks {
 std::vector<GoneRanks> gone_ranks_of(const Server& server, Instant now);
 std::vector<GoneRanks> gone_ranks_of(const SwitchNode& node, Instant now);
 
+// One line for each job that has failed since the last call.
+class FailureLog {
+ public:
+  std::vector<LogLine> lines(const JobFailures& failures);
+
+ private:
+  std::uint64_t logged_ = 0;
+};
+
 class GoneLog {
  public:
   // The lines for the ranks that have gone since the last call. Jobs that are not in `now_gone` are

@@ -48,5 +48,38 @@ TEST(GoneLog, ForgetsJobsThatHaveEndedAndKeepsIncarnationsApart) {
   EXPECT_EQ(texts(log.lines({{kJob, ranks({2}), {}}})), Texts{"job 7: rank 2 left"});
 }
 
+JobFailure failure(Rank rank, std::string_view cause) {
+  return {.job = kJob,
+          .rank = rank,
+          .home = Endpoint::ipv4(10, 0, 1, 1, 4000),
+          .cause = CauseText(cause)};
+}
+
+TEST(FailureLog, SaysOnceWhyEachJobHasFailed) {
+  FailureLog log;
+  JobFailures failures;
+  EXPECT_TRUE(log.lines(failures).empty());
+  failures.add(failure(1, "its process was killed"));
+  const auto lines = log.lines(failures);
+  ASSERT_EQ(texts(lines),
+            Texts{"job 7 has failed: rank 1 (10.0.1.1) left: its process was killed"});
+  EXPECT_EQ(lines[0].about, (LogAbout{.job = 7, .incarnation = 1, .ranks = {1}}));
+  EXPECT_TRUE(log.lines(failures).empty());
+  failures.add(failure(2, ""));
+  EXPECT_EQ(
+      texts(log.lines(failures)),
+      Texts{"job 7 has failed: rank 2 (10.0.1.1) was lost: nothing came from it for a lease"});
+}
+
+TEST(FailureLog, SaysOnlyTheLastOnesOfMoreThanAreKept) {
+  FailureLog log;
+  JobFailures failures;
+  for (Rank rank = 0; rank < 20; ++rank) failures.add(failure(rank, "x"));
+  const auto lines = log.lines(failures);
+  ASSERT_EQ(lines.size(), JobFailures::kMost);
+  EXPECT_EQ(lines.front().about.ranks, std::vector<std::uint32_t>{4});
+  EXPECT_EQ(lines.back().about.ranks, std::vector<std::uint32_t>{19});
+}
+
 }  // namespace
 }  // namespace atp

@@ -243,6 +243,14 @@ std::string stuck_text(const StuckRanks& stuck) {
   return text;
 }
 
+std::string failure_text(const JobFailure& failure) {
+  const std::string who =
+      fmt::format("rank {}{}", static_cast<std::uint32_t>(failure.rank),
+                  failure.home.unset() ? "" : " (" + host_text(failure.home) + ")");
+  return failure.cause.empty() ? who + " was lost: nothing came from it for a lease"
+                               : fmt::format("{} left: {}", who, failure.cause.view());
+}
+
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
                            Instant now, const CounterSnapshot& counters) {
   const Counters<ServerCounter>& own = server.counters();
@@ -257,6 +265,15 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
     has_switches |= job.has_switches;
   });
   json["has_switches"] = has_switches;
+  json["failures"] = Json::array();
+  for (const JobFailure& failure : server.failures()) {
+    const std::chrono::duration<double> ago = now - failure.at;
+    json["failures"].push_back({{"job", failure.job.job},
+                                {"incarnation", failure.job.incarnation},
+                                {"rank", static_cast<std::uint32_t>(failure.rank)},
+                                {"why", failure_text(failure)},
+                                {"since_s", seconds_since_1970() - ago.count()}});
+  }
   return finish(std::move(json), std::move(jobs), counters);
 }
 

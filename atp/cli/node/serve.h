@@ -145,6 +145,14 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   NarrowPathLog narrow_paths(role);
   StuckLog stuck;
   GoneLog gone;
+  FailureLog failure_log;
+  const auto log_failures = [&] {
+    if constexpr (requires { node.failures(); }) {
+      for (const LogLine& line : failure_log.lines(node.failures())) {
+        log(LogLevel::kWarning, line);
+      }
+    }
+  };
   Drain drain;
   bool drained = false;
   Instant look_at = clock_now();
@@ -171,6 +179,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
           for (const LogLine& line : gone.lines(gone_ranks_of(node, now))) {
             log(LogLevel::kInfo, line);
           }
+          log_failures();
           if (node.draining()) {
             if (const auto line = drain.look(now, jobs_of(node, now))) log_info("{}", *line);
             drained = drain.is_over(now);
@@ -187,6 +196,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   driver = &loop;
   announce(role, socket, options);
   loop.run();
+  log_failures();  // since the last look
   reporter.report(clock_now(), snapshot());
   drained = drained && !StopSignals::has_come();
   log_info("{}", drained ? "drained: ended" : "stopped by " + StopSignals::reason());

@@ -12,6 +12,7 @@
 #include "atp/base/text.h"
 #include "atp/cli/command/text_table.h"
 #include "atp/cli/node/drain.h"
+#include "atp/cli/node/report.h"
 #include "atp/config/text/plain_text.h"
 
 namespace atp {
@@ -127,6 +128,19 @@ std::string lateness_lines(const json& status) {
   return text;
 }
 
+// "  job 7 failed 3.2 s ago: rank 1 (10.0.1.1) left: …", for the last ten minutes.
+std::string failure_lines(const json& status) {
+  constexpr double kWorthALineS = 600;
+  std::string text;
+  for (const json& one : status.value("failures", json::array())) {
+    const double ago = seconds_since_1970() - one.at("since_s").get<double>();
+    if (ago > kWorthALineS) continue;
+    text += fmt::format("  job {} failed {:.1f} s ago: {}\n", number(one, "job"),
+                        std::max(ago, 0.0), word(one, "why"));
+  }
+  return text;
+}
+
 std::string server_text(const json& status) {
   TextTable table(
       {"job", "incarnation", "streams", "state", "workers", "fragments", "in switches", "remarks"});
@@ -140,8 +154,8 @@ std::string server_text(const json& status) {
              "  {} fragments complete, {} as floats{}\n", counted(status, "fragments"),
              counted(status, "fragments_as_floats"),
              in_switches == "-" ? "" : "; " + in_switches + " of the others summed in switches") +
-         (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
-         lateness_lines(status);
+         (table.empty() ? "  no jobs\n" : table.text()) + failure_lines(status) +
+         stuck_lines(status) + lateness_lines(status);
 }
 
 std::string switch_text(const json& status) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "atp/cli/node/report.h"
+
 namespace atp {
 namespace {
 
@@ -98,6 +100,28 @@ TEST(StatusText, ThrowsIfTheDocumentIsNotAStatus) {
   for (const char* text : {"{}", "[1]", R"({"role": 7})", R"({"role": "server"})"}) {
     EXPECT_THROW(status_table(json::parse(text)), json::exception) << text;
   }
+}
+
+TEST(StatusText, SaysWhyJobsHaveFailedInTheLastTenMinutes) {
+  json status = json::parse(R"({
+    "role": "server", "listen": "10.0.0.9:5500", "version": "1.2.3", "has_switches": true,
+    "fragments": 110, "fragments_as_floats": 10, "fragments_summed_in_switches": 95,
+    "jobs": [], "drops": {}})");
+  const auto failure = [](int job, double ago_s) {
+    return json{{"job", job},
+                {"incarnation", 1},
+                {"rank", 1},
+                {"why", "rank 1 (10.0.1.1) left: it was\x1b killed"},
+                {"since_s", seconds_since_1970() - ago_s}};
+  };
+  status["failures"] = {failure(9, 601), failure(8, 300), failure(7, -5)};
+  const std::string text = status_table(status);
+  EXPECT_NE(text.find("  job 8 failed 300."), text.npos) << text;
+  EXPECT_NE(text.find("  job 7 failed 0.0 s ago: rank 1 (10.0.1.1) left: it was"), text.npos)
+      << "clocks may differ\n"
+      << text;
+  EXPECT_EQ(text.find("job 9"), text.npos) << text;
+  EXPECT_EQ(text.find('\x1b'), text.npos) << "no text from the network controls the terminal";
 }
 
 }  // namespace

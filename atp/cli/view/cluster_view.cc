@@ -22,6 +22,7 @@ class Builder {
     add_nodes();
     add_links();
     add_jobs();
+    add_failures();
     return std::move(view_);
   }
 
@@ -96,6 +97,18 @@ class Builder {
   bool has_servers() const {
     return std::any_of(view_.nodes.begin(), view_.nodes.end(),
                        [](const NodeView& node) { return node.is_asked && node.role == "server"; });
+  }
+
+  // A job with several servers has failed for the reason that one of them gives.
+  void add_failures() {
+    for (const NodeRecord& record : records_) {
+      if (!record.status()) continue;
+      for (const FailedJob& failure : record.status()->failures) {
+        if (view_.find_failure(failure.job, failure.incarnation) == nullptr) {
+          view_.failures.push_back(failure);
+        }
+      }
+    }
   }
 
   void add_jobs() {
@@ -239,6 +252,13 @@ RankList JobView::in(RankState state) const {
     if (one.state == state) list.push_back(one.rank);
   }
   return list;
+}
+
+const FailedJob* ClusterView::find_failure(std::uint64_t job, std::uint64_t incarnation) const {
+  const auto found = std::find_if(failures.begin(), failures.end(), [&](const FailedJob& one) {
+    return one.job == job && one.incarnation == incarnation;
+  });
+  return found == failures.end() ? nullptr : &*found;
 }
 
 const JobView* ClusterView::find_job(std::uint64_t job, std::uint64_t incarnation) const {

@@ -77,7 +77,9 @@ struct ClusterView {
   std::vector<NodeView> nodes;
   std::vector<LinkView> links;
   std::vector<JobView> jobs;
+  std::vector<FailedJob> failures;  // of all servers; each keeps its last ones
 
+  const FailedJob* find_failure(std::uint64_t job, std::uint64_t incarnation) const;
   const JobView* find_job(std::uint64_t job, std::uint64_t incarnation) const;
 };
 

@@ -17,6 +17,8 @@ using Document = nlohmann::json;
 constexpr std::size_t kMostJobs = 256;
 constexpr std::size_t kMostCounters = 512;
 constexpr std::size_t kLongestWord = 64;
+constexpr std::size_t kLongestSentence = 300;
+constexpr std::size_t kMostFailures = 16;
 
 std::uint64_t count_of(const Document& value) {
   if (!value.is_number_integer() || value < 0) {
@@ -112,6 +114,12 @@ NodeStatus status_of(const Document& document) {
   for (const Document& job : list(document, "jobs")) {
     if (status.jobs.size() == kMostJobs) break;
     status.jobs.push_back(job_of(job));
+  }
+  for (const Document& one : list(document, "failures")) {
+    if (status.failures.size() == kMostFailures) break;
+    const std::string why = one.at("why").get<std::string>().substr(0, kLongestSentence);
+    status.failures.push_back(
+        {count_of(one.at("job")), count_of(one.at("incarnation")), made_plain(why)});
   }
   for (const auto& [name, value] : document.at("counters").items()) {
     if (status.counters.size() == kMostCounters) break;

@@ -36,6 +36,14 @@ struct StuckJob {
   double waited_s = 0;
 };
 
+// Why a job has failed, as its server knows it.
+struct FailedJob {
+  std::uint64_t job = 0;
+  std::uint64_t incarnation = 0;
+  std::string why;
+  bool operator==(const FailedJob&) const = default;
+};
+
 // One range of streams of a job, as one node knows it.
 struct JobStatus {
   std::uint64_t job = 0;
@@ -63,6 +71,7 @@ struct NodeStatus {
   std::uint64_t aggregators = 0;
   std::uint64_t aggregators_held = 0;
   std::vector<JobStatus> jobs;
+  std::vector<FailedJob> failures;  // the last ones
   std::map<std::string, std::uint64_t> counters;
 
   std::uint64_t counter(const std::string& name) const {

@@ -94,7 +94,8 @@ std::vector<Problem> worst_first(std::vector<Problem> problems) {
   return sorted;
 }
 
-std::string end_of(const JobView& job, bool is_forgotten) {
+std::string end_of(const JobView& job, bool is_forgotten, bool has_failed) {
+  if (has_failed) return fmt::format("{} has ended", name_of(job));
   const RankList lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
   if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), text_of(lost));
   if (!stuck.empty()) {
@@ -144,10 +145,18 @@ void Watch::note_restarts(const ClusterView& now) {
 
 void Watch::note_jobs(const ClusterView& now) {
   const bool server_restarted = has_restarted_server(now, view_);
+  const bool is_first = view_.nodes.empty();
+  for (const FailedJob& failure : now.failures) {
+    if (is_first || view_.find_failure(failure.job, failure.incarnation) != nullptr) continue;
+    note(now.time_s, Severity::kBad,
+         fmt::format("job {} has failed: {}", failure.job, failure.why));
+  }
   for (const JobView& job : view_.jobs) {
     if (now.find_job(job.job, job.incarnation) != nullptr) continue;
     const bool is_forgotten = !job.is_known || server_restarted;
-    note(now.time_s, severity_of_end(job, is_forgotten), end_of(job, is_forgotten));
+    const bool has_failed = now.find_failure(job.job, job.incarnation) != nullptr;
+    note(now.time_s, has_failed ? Severity::kNote : severity_of_end(job, is_forgotten),
+         end_of(job, is_forgotten, has_failed));
   }
   for (const JobView& job : now.jobs) {
     const JobView* before = view_.find_job(job.job, job.incarnation);

@@ -56,6 +56,13 @@ Second with(const TestJob& job) {
   return {answer(false, {job}), answer(true, {tree})};
 }
 
+// The server says why the job has failed, and does not know it any more.
+Second failed() {
+  Second second{answer(false), answer(true)};
+  second.server.status.failures = {{7, 1, "rank 1 (10.0.1.1) left: it was killed"}};
+  return second;
+}
+
 struct Story {
   const char* name;
   std::vector<Second> seconds;
@@ -102,6 +109,16 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
         {answer(false), answer(true, {}, {{"process_stopped_ms", 3200}})}},
        {"switch (10.0.0.1:5501) did not run for 3.2 s: stopped, or short of processor time"},
        {}},
+      {"a job fails between two views",
+       {with({}), failed()},
+       {"job 7 runs with 2 ranks", "job 7 has failed: rank 1 (10.0.1.1) left: it was killed",
+        "job 7 has ended"},
+       {}},
+      {"a job that nobody has seen fails",
+       {idle, failed(), failed()},
+       {"job 7 has failed: rank 1 (10.0.1.1) left: it was killed"},
+       {}},
+      {"a failure before the first view is no news", {failed(), failed()}, {}, {}},
       {"a job joins, runs and finishes",
        {idle, with({.joined = {0}, .missing = {1}}), with({}), with({}), idle},
        {"job 7 is joining: 2 ranks in total", "job 7 runs with 2 ranks", "job 7 has finished"},

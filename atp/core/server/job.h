@@ -11,6 +11,7 @@
 
 #include "atp/core/server/aggregation.h"
 #include "atp/core/server/downlink.h"
+#include "atp/core/server/job_failure.h"
 #include "atp/core/server/members.h"
 #include "atp/core/server/server_turn.h"
 
@@ -63,6 +64,8 @@ class Job {
   Instant next_timeout() const;
 
   bool finished() const { return finished_; }
+  // Once: why the job has failed.
+  std::optional<JobFailure> take_failure();
   bool joining() const { return !aggregation_.has_value(); }
   const JobTerms& terms() const { return terms_; }
   const JobMembers& members() const { return members_; }
@@ -95,6 +98,7 @@ class Job {
   void find_culprit();
   void announce_detached(ServerTurn& turn);
   void finish_if_all_gone();
+  void note_failure(Instant now, Rank rank, const CauseText& cause);
 
   JobTerms terms_;
   JobMembers members_;
@@ -117,6 +121,8 @@ class Job {
   std::size_t departure_count_ = 0;
   // The first of them that a fragment lacks; those that leave later do so because of it.
   std::optional<Departure> culprit_;
+  std::optional<JobFailure> failure_;
+  bool failure_taken_ = false;
 };
 
 // Tells the sender of a LEAVE that its rank is no longer a member.

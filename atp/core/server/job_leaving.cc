@@ -14,6 +14,7 @@ void Job::end_leases(ServerTurn& turn) {
   }
   if (!ended.empty()) {
     members_.lose(ended);
+    note_failure(turn.now, ended.lowest(), {});
     turn.count(ServerCounter::kRanksLost, ended.size());
     announce_gone(turn);
     gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
@@ -44,6 +45,7 @@ bool Job::handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave) 
     return true;
   }
   members_.leave(rank);
+  if (!leave.cause.empty()) note_failure(turn.now, rank, leave.cause);
   if (departure_count_ < departures_.size()) departures_[departure_count_++] = {rank, leave.cause};
   if (aggregation_->lacks(RankSet::of(rank))) announce_gone(turn);
   gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
@@ -65,6 +67,18 @@ ServerCounter Job::fault_of_leave(const Arrival& in, const Leave& leave) const {
   }
   return members_.record(rank).nonce == leave.nonce ? ServerCounter::kCount
                                                     : ServerCounter::kDropWrongNonce;
+}
+
+// The first one counts: others leave because of it.
+void Job::note_failure(Instant now, Rank rank, const CauseText& cause) {
+  if (failure_) return;
+  failure_ = JobFailure{terms_.key, rank, members_.record(rank).own, cause, now};
+}
+
+std::optional<JobFailure> Job::take_failure() {
+  if (failure_taken_ || !failure_) return std::nullopt;
+  failure_taken_ = true;
+  return failure_;
 }
 
 void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }

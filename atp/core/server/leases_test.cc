@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "atp/core/server/server_harness.h"
 
@@ -86,6 +88,43 @@ TEST(Leases, WhenOnlyTheTreesLeaseHasEndedTheRankIsReachedDirectly) {
   // The worker's own number still counts, so its JOIN through the tree attaches it.
   h.join(kTestSwitch, h.join_of(1, 2, true));
   EXPECT_TRUE(h.summary().detached.empty());
+}
+
+std::vector<std::string> failures_of(const ServerHarness& h) {
+  std::vector<std::string> texts;
+  for (const JobFailure& one : h.server.failures()) {
+    texts.push_back(std::to_string(one.rank) + " " + std::string(one.cause.view()));
+  }
+  return texts;
+}
+
+TEST(Failures, AreRememberedAfterTheirJobHasEnded) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.leave(kTestSwitch, 1, nonce_of(1), 0, "its process was killed");
+  EXPECT_EQ(failures_of(h), std::vector<std::string>{"1 its process was killed"});
+  EXPECT_EQ(h.server.failures().begin()->job, kTestJob);
+  h.leave(kTestSwitch, 0, nonce_of(0), 0, "rank 1 left the job");
+  h.advance(seconds(6));
+  EXPECT_EQ(h.server.job_count(), 0u);
+  EXPECT_EQ(failures_of(h), std::vector<std::string>{"1 its process was killed"})
+      << "the others left because of it";
+  EXPECT_EQ(h.count(ServerCounter::kJobsFailed), 1u);
+}
+
+TEST(Failures, ALostRankIsOneAndARankThatHasFinishedIsNone) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  EXPECT_TRUE(failures_of(h).empty());
+  h.advance(seconds(6));
+  EXPECT_EQ(failures_of(h), std::vector<std::string>{"1 "});
+}
+
+TEST(Failures, OnlyTheLastOnesAreKept) {
+  JobFailures failures;
+  for (Rank rank = 0; rank < 20; ++rank) failures.add({.rank = rank});
+  EXPECT_EQ(failures.added(), 20u);
+  EXPECT_EQ(failures.begin()->rank, 4);
+  EXPECT_EQ(failures.end() - failures.begin(), 16);
 }
 
 TEST(Leases, AJobEndsWhenAllLeasesHave) {

@@ -83,6 +83,10 @@ void Server::handle_timeout(Instant now, Outbox& out) {
 
 // Called after every call into a job, which may have moved its timers or ended it.
 void Server::after(Jobs::iterator job) {
+  if (const auto failure = job->second.job.take_failure()) {
+    counters_.add(ServerCounter::kJobsFailed);
+    failures_.add(*failure);
+  }
   if (job->second.job.finished()) {
     counters_.add(ServerCounter::kJobsEnded);
     bytes_ -= job->second.bytes;

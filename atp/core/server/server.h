@@ -49,6 +49,7 @@ class Server {
   bool draining() const { return draining_; }
 
   const Counters<ServerCounter>& counters() const { return counters_; }
+  const JobFailures& failures() const { return failures_; }
   std::size_t job_count() const { return jobs_.size(); }
   bool knows(const JobKey& key) const {
     const auto first = jobs_.lower_bound({key, 0});
@@ -115,6 +116,7 @@ class Server {
   Counters<ServerCounter> counters_;
   AnswerPacer pacer_;
   Jobs jobs_;
+  JobFailures failures_;
   std::size_t bytes_ = 0;
   Instant next_timeout_ = kNever;
   Instant last_turn_ = Instant::max();

@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, Counters<ServerCounter>::kSize> kNames = 
     "unreachable",
     "jobs_made",
     "jobs_ended",
+    "jobs_failed",
     "ranks_lost",
     "fragments_completed",
     "fragments_completed_by_one_packet",

@@ -23,6 +23,7 @@ enum class ServerCounter : std::uint8_t {
 
   kJobsMade,
   kJobsEnded,
+  kJobsFailed,
   kRanksLost,
 
   kFragmentsCompleted,

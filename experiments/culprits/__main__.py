@@ -1,0 +1,226 @@
+"""Measures after how long whoever is to blame is named: on each rank, in `atp status`, in the
+metrics, and on the page of `atp view`.
+
+    .venv/bin/python -m experiments.culprits [--trials N] [--only WORDS] [--calm S] [FOLDER]
+
+Real processes in namespaces: two racks of two workers with a switch each, and a server. Each trial
+starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
+ways (disturbances.py). A rank that names another rank as the one that it waits for, or that is
+lost, or left first, has named a wrong one; `--calm` runs an undisturbed job for so long beside two
+busy processes, in which nobody may be named. Writes culprits.csv into FOLDER (default:
+out/culprits).
+"""
+
+import csv
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from experiments import report
+from experiments.culprits.disturbances import ADDRESS, DISTURBANCES, SERVER, SWITCH, VICTIM
+from experiments.report import BUILD
+from lab.cluster import Cluster
+
+ATP = BUILD / "bin" / "atp"
+HERE = Path(__file__).parent
+HOSTS = ("a1", "a2", "b1", "b2")
+SWITCHES = {"a0": SWITCH, "b0": "10.77.2.1:5501"}
+VIEW = "127.0.0.1:5580"
+PLACES = ("status", "metrics", "page")
+START_S = 40
+
+
+class Trial:
+    """Nodes, the page, its watcher and a job of four ranks; all end with the `with` block."""
+
+    def __init__(self, cluster, number):
+        self.cluster, self.started = cluster, []
+        watched = []
+        for host, address in {**SWITCHES, "s1": SERVER}.items():
+            metrics = address.replace(":5", ":9")
+            role = ["server"] if address == SERVER else ["switch", "--upstream", "10.0.0.0/8"]
+            options = ("--listen", address, "--status-from", "10.0.0.0/8", "--metrics", metrics)
+            self._start(host, ATP, *role, *options)
+            watched.append(f"{address}=http://{metrics}/metrics")
+        for process in self.started:
+            cluster.network.wait_for_line(process, "listening on", START_S)
+        nodes = (*SWITCHES.values(), SERVER)
+        self._start("s1", ATP, "view", "--listen", VIEW, "--interval", 0.5, *nodes)
+        words = ("--ranks-per-host", 1, "--job", 7, "--incarnation", number)
+        bench = (ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-n", 1_000_000, "-w", 0)
+        self.job = cluster.start_job(HOSTS, *bench, options=words)
+        self.started += self.job
+        for part in self.job:
+            self._wait(lambda part=part: self.said(part), "the ranks")
+        self._wait(lambda: "values per fragment" in self.said(self.job[0]), "all to join")
+        page = f"http://{VIEW}/view.json"
+        self.watcher = self._start("s1", sys.executable, HERE / "watcher.py", ATP, page, *watched)
+        self._wait(lambda: self.said(self.watcher).count("{") > 2 * len(SWITCHES), "the watcher")
+        time.sleep(1)
+
+    def _start(self, host, *words):
+        process = self.cluster[host].start(*words)
+        self.started.append(process)
+        return process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.started:
+            process.kill()
+        for name in self.cluster.network.hosts:
+            for pid in self.cluster[name].pids():
+                subprocess.run(["kill", "-9", str(pid)], stderr=subprocess.DEVNULL, check=False)
+        for process in self.started:
+            process.wait()
+
+    @staticmethod
+    def said(process):
+        return process.log.read_text(errors="replace")
+
+    @staticmethod
+    def _wait(condition, what):
+        end = time.monotonic() + START_S
+        while not condition():
+            if time.monotonic() > end:
+                raise SystemExit(f"waited {START_S} s for {what}")
+            time.sleep(0.02)
+
+    def complaints(self, rank):
+        """What a rank has said since it joined, without the table of the benchmark."""
+        lines = self.said(self.job[rank]).splitlines()
+        return [line for line in lines if re.search(r"rank \d|switch 10|server 10|ranks \d", line)
+                and not re.search(r"started \d+ of|^#", line)]  # fmt: skip
+
+    def wrongly_named(self):
+        """The lines that name a rank other than the victim as the one to blame."""
+        blame = r"(?:for|lost:?|by) ranks? (\d+)|^.*?rank (\d+)(?: \([\d.]+\))? (?:left|lost)"
+        wrong = []
+        for rank in range(len(HOSTS)):
+            for line in self.complaints(rank):
+                for found in re.finditer(blame, line):
+                    number = int(found[1] or found[2])
+                    if number not in (VICTIM, rank):
+                        wrong.append(f"rank {rank}: {line}")
+        return wrong
+
+    def in_places(self, since, culprit):
+        """Seconds until each place named the culprit."""
+        found = {}
+        for line in self.said(self.watcher).rpartition("\n")[0].splitlines():
+            if not line.startswith("{"):
+                continue
+            seen = json.loads(line)
+            names = [n for n in seen["named"] if n == culprit or n.startswith(f"{culprit} ")]
+            if seen["time"] >= since and names:
+                found.setdefault(seen["place"], seen["time"] - since)
+        return found
+
+    def run(self, disturbance):
+        """Seconds until each rank and place named the culprit, and the wrong names."""
+        rank_text = rf"rank {VICTIM}\b.*{re.escape(ADDRESS)}|rank {VICTIM}\b"
+        wanted = rank_text if disturbance.culprit.startswith("rank") else disturbance.culprit
+        before = {rank: len(self.complaints(rank)) for rank in disturbance.told}
+        since, on_ranks = time.time(), {}
+        end = disturbance.begin(self.cluster)
+        while time.time() < since + disturbance.patience_s:
+            for rank in set(disturbance.told) - set(on_ranks):
+                if any(re.search(wanted, line) for line in self.complaints(rank)[before[rank] :]):
+                    on_ranks[rank] = time.time() - since
+            in_places = self.in_places(since, disturbance.culprit)
+            if len(on_ranks) == len(disturbance.told) and len(in_places) == len(PLACES):
+                break
+            time.sleep(0.02)
+        wrong = self.wrongly_named() if disturbance.spares_the_nodes else []
+        end()
+        return {
+            "ranks": max(on_ranks.values(), default=None)
+            if len(on_ranks) == len(disturbance.told)
+            else None,
+            **{place: in_places.get(place) for place in PLACES},
+            "wrong": wrong,
+        }
+
+
+def text_of(seconds):
+    """Median and slowest of the trials in which it was named, and in how many it was not."""
+    named = [one for one in seconds if one is not None]
+    if not named:
+        return "never"
+    missing = f", {len(seconds) - len(named)} never" if len(named) < len(seconds) else ""
+    return f"{statistics.median(named):.1f} s (at most {max(named):.1f}{missing})"
+
+
+def calm(cluster, seconds):
+    """Lets a job run beside two busy processes; returns what was said about anybody."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        with Trial(cluster, 1) as trial:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                time.sleep(min(60, max(0, end - time.monotonic())))
+                print(f"calm: {end - time.monotonic():.0f} s left", flush=True)
+            said = [f"rank {n}: {line}" for n in range(len(HOSTS)) for line in trial.complaints(n)]
+            places = [json.loads(line) for line in trial.said(trial.watcher).splitlines()]
+            return said + [f"{one['place']}: {one['named']}" for one in places if one["named"]]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def main(words):
+    chosen = [one for one in DISTURBANCES if words.only in one.name]
+    if not chosen:
+        raise SystemExit(f"--only {words.only!r} is part of none of: "
+                         + ", ".join(one.name for one in DISTURBANCES))  # fmt: skip
+    rows, wrong = [], []
+    with tempfile.TemporaryDirectory() as name:
+        cluster = Cluster(Path(name), ATP, HERE / "cluster.yaml")
+        try:
+            for disturbance in chosen:
+                found = []
+                for trial in range(words.trials):
+                    with Trial(cluster, trial + 1) as running:
+                        found.append(running.run(disturbance))
+                    print(f"{disturbance.name}, {trial + 1} of {words.trials}: {found[-1]}",
+                          flush=True)  # fmt: skip
+                wrong += [f"{disturbance.name}: {line}" for one in found for line in one["wrong"]]
+                columns = {
+                    what: text_of([one[what] for one in found]) for what in ("ranks", *PLACES)
+                }
+                rows.append({"": disturbance.name, "trials": words.trials, **columns,
+                             "wrong names": sum(len(one["wrong"]) for one in found)})  # fmt: skip
+            said = calm(cluster, words.calm) if words.calm else []
+        finally:
+            cluster.delete()
+    print("| | slowest rank | `atp status` | metrics | page | wrong names |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(str(row[c]) for c in ("", "ranks", *PLACES, "wrong names")) + " |")
+    print("\n".join([*wrong, *said]))
+    if words.calm:
+        print(
+            f"{words.calm} s undisturbed beside two busy processes: {len(said)} lines blame anybody"
+        )
+    words.folder.mkdir(parents=True, exist_ok=True)
+    with open(words.folder / "culprits.csv", "w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    if wrong or said:
+        raise SystemExit("somebody was blamed who had done nothing")
+
+
+if __name__ == "__main__":
+    parser = report.parser(__doc__, "out/culprits")
+    parser.add_argument("--trials", type=int, default=20, help="per disturbance (default: 20)")
+    parser.add_argument("--only", default="", help="only disturbances whose name has these words")
+    parser.add_argument("--calm", type=float, default=0, help="seconds without any disturbance")
+    main(parser.parse_args())
