@@ -14,6 +14,7 @@
 #include "python/csrc/live_groups.h"
 #include "python/csrc/measured.h"
 #include "python/csrc/peer_requests.h"
+#include "python/csrc/reconfigurable_group.h"
 #include "python/csrc/ring_group.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (the source
@@ -320,6 +321,36 @@ Class& define_common(Class& group) {
   return group;
 }
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+// `make`: a Python function with the parameters of ReconfigurableGroup::Make.
+c10::intrusive_ptr<ReconfigurableGroup> make_reconfigurable_group(int rank, int size,
+                                                                  milliseconds timeout,
+                                                                  std::string handle,
+                                                                  py::object make) {
+  // The interpreter may end before the group does; the function is left alone then.
+  const std::shared_ptr<py::object> kept(new py::object(std::move(make)), [](py::object* function) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire acquired;
+    delete function;
+  });
+  return c10::make_intrusive<ReconfigurableGroup>(
+      rank, size, timeout, std::move(handle),
+      [kept](std::int64_t uuid, int own_rank, int ranks, milliseconds within) {
+        const py::gil_scoped_acquire acquired;
+        return (*kept)(uuid, own_rank, ranks, within).cast<ReconfigurableGroup::Member>();
+      });
+}
+
+void define_reconfigurable_group(py::module_& module) {
+  py::class_<ReconfigurableGroup, c10d::Backend, c10::intrusive_ptr<ReconfigurableGroup>>(
+      module, "ReconfigurableGroup")
+      .def(py::init(&make_reconfigurable_group), py::kw_only(), py::arg("rank"), py::arg("size"),
+           py::arg("timeout"), py::arg("handle"), py::arg("make"))
+      .def_property_readonly("options", &ReconfigurableGroup::getBackendOptions)
+      .def("member", &ReconfigurableGroup::member);
+}
+#endif
+
 template <class Group>
 using Binding = py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>;
 
@@ -381,6 +412,9 @@ PYBIND11_MODULE(_C, module) {
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("ring"), py::arg("numbers"));
   define_common<PyRingGroup>(ring);
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  define_reconfigurable_group(module);
+#endif
 
   module.def("abort_all", &abort_all,
              "Fails the operations in progress of every group and leaves; for the process's end.");

@@ -29,6 +29,9 @@ from .network import Network
 # A thread pool in the test process would be lost in its forks.
 torch.set_num_threads(1)
 
+# Before torch 2.14 there is nothing to test.
+collect_ignore = [] if hasattr(dist, "_reconfigure") else ["test_reconfigure.py"]
+
 _fork = multiprocessing.get_context("fork")
 
 
@@ -74,10 +77,12 @@ class Ranks:
         timeout_s: float = 20,
         limit_s: float = 240,
         pg_options=None,
+        init: dict[str, Any] | None = None,
     ) -> list[Outcome]:
         """Starts these ranks (default: each once) and waits for those that should end.
 
         The others are killed afterwards. Fails the test if a rank takes longer than limit_s.
+        `init`: further arguments of init_process_group().
         """
         self._runs += 1
         store = self._folder / f"store{self._runs}"
@@ -88,6 +93,7 @@ class Ranks:
             "world_size": size,
             "timeout": datetime.timedelta(seconds=timeout_s),
             "pg_options": pg_options,
+            **(init or {}),
         }
         # By default tests use the network; tests of the host's memory set `memory`, and those of
         # other algorithms say so in their options.

@@ -30,7 +30,7 @@ def main() -> int:
     logging.disable(logging.INFO)
 
     chosen = [test for test in _tests(options.file) if options.only in test.id()]
-    outcomes = _Outcomes(len(chosen))
+    outcomes = _Outcomes(len(chosen), parts_of_name=2 if options.file else 1)
     unittest.TestSuite(chosen).run(outcomes)
     report = json.dumps(outcomes.ended, indent=1)
     if options.output:
@@ -77,10 +77,15 @@ def _options() -> argparse.Namespace:
 
 
 class _Outcomes(unittest.TestResult):
-    """Per test "passed", "skipped" or "failed", and why."""
+    """Per test "passed", "skipped" or "failed", and why.
 
-    def __init__(self, tests: int):
+    parts_of_name: 2 if the classes are part of the tests' names, as a file may have one for each
+        backend.
+    """
+
+    def __init__(self, tests: int, parts_of_name: int):
         super().__init__()
+        self._parts_of_name = parts_of_name
         self.ended: dict[str, tuple[str, str]] = {}
         self._tests = tests
 
@@ -106,7 +111,7 @@ class _Outcomes(unittest.TestResult):
         self._end(test, "failed", "should have failed")
 
     def _end(self, test, outcome, why):
-        name = test.id().rpartition(".")[2]
+        name = ".".join(test.id().split(".")[-self._parts_of_name :])
         # A test that passed and then failed to clean up has failed.
         self.ended[name] = (outcome, why)
         seconds = time.monotonic() - self._begin

@@ -19,6 +19,7 @@ from atp.torch._address import own_host, this_host
 from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
+from atp.torch._reconfigure import reconfigurable_group
 
 
 def register() -> None:
@@ -37,9 +38,14 @@ def _create(group, pg_options):
             f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"
         )
     _metrics.start()
+    if getattr(group, "enable_reconfigure", False):  # torch 2.13 does not know it
+        return reconfigurable_group(group, pg_options or Options(), _create_of_fixed_ranks)
+    return _create_of_fixed_ranks(group, pg_options or Options())
+
+
+def _create_of_fixed_ranks(group, asked):
     global_ranks = list(group.global_ranks_in_group)
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
-    asked = pg_options or Options()
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     options.check_size(group.group_size)
     choices = _choices_of(options)

@@ -138,6 +138,8 @@ def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     backend = group._get_backend(torch.device("cpu"))
     # With TORCH_DISTRIBUTED_DEBUG=DETAIL there is a wrapper around it.
     backend = getattr(backend, "wrapped_pg", backend)
+    if isinstance(backend, getattr(_C, "ReconfigurableGroup", ())):
+        backend = backend.member()
     if not isinstance(backend, _C.InNetworkGroup | _C.RingGroup):
         raise ValueError(f"this group's backend is {dist.get_backend(group)}, not atp")
     return backend
