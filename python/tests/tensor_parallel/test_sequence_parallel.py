@@ -343,3 +343,37 @@ def test_layers_of_ones_own_gather_and_scatter_tokens(gloo_ranks):
         return [*up(x).shape], [*down(up(x)).shape]
 
     assert gloo_ranks.run(2, body, backend="gloo") == [([4, 8], [2, 8])] * 2
+
+
+def test_a_rank_stores_what_the_norms_need_of_its_tokens_only(gloo_ranks):
+    """As the planner counts it: the inputs of the column-first products are stored as gathered."""
+
+    # With four rows no other tensor of this block is as wide as the hidden size.
+    config = CONFIGS["a gated block with grouped queries, biases and one projection"]
+
+    def stored(block, x) -> list[int]:
+        found = {}
+
+        def note(tensor):
+            found[tensor.untyped_storage().data_ptr()] = tensor  # kept, so that none is reused
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            output = block(x)
+        del output
+        return [tensor.shape[1] for tensor in found.values() if tensor.shape[2:] == (HIDDEN,)]
+
+    def body(_rank):
+        lengths = []
+        for tokens in (False, True):
+            mesh = init_mesh(4, 1, sequence_parallel=tokens)
+            block = parallelize(make_block(config, torch.float64), mesh=mesh)
+            x = inputs(torch.float64)[0]
+            lengths.append(sorted(stored(block, (here(x, mesh) if tokens else x).requires_grad_())))
+            mesh.close()
+        return lengths
+
+    part = SEQUENCE // 4
+    for whole, split in gloo_ranks.run(4, body, backend="gloo"):
+        assert whole == [SEQUENCE] * 4
+        assert split == [part, part, SEQUENCE, SEQUENCE]
