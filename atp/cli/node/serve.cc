@@ -118,9 +118,9 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .type_name("ADDR:PORT");
   command
       .add_option("--keys", options.keys,
-                  "Serve only jobs whose packets carry tags made with a key of this file, and "
-                  "within the quotas that it gives (see `atp key`); SIGHUP makes the node read it "
-                  "again")
+                  "Serve only jobs whose packets carry tags made with a key of this file (see `atp "
+                  "key`), and within the limits that it gives (docs/operations.md); SIGHUP makes "
+                  "the node read it again")
       .type_name("FILE");
   command.add_flag("--no-status", options.no_status, "Do not answer `atp status` and `atp drain`");
   command.add_flag("--die-with-parent", options.die_with_parent,

@@ -54,9 +54,9 @@ void add_common_options(const Command& command, RunOptions& options) {
       .in_range(1, ATP_VALUES_MAX);
   command
       .add_option("--key", options.key_file,
-                  "File with the tenant's key, with which ranks, and the switches and servers "
-                  "started here, tag their packets (ATP_KEY_FILE; see `atp key`); new: a key for "
-                  "this run alone")
+                  "File with the key of the job's tenant, with which its packets are tagged (see "
+                  "`atp key`); without CMD, the file with the keys of all tenants, as for `atp "
+                  "switch --keys`; new: a key for this run alone, on one machine")
       .type_name("FILE");
   command
       .add_option("--stats-dir", options.stats_folder,

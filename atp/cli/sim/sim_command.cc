@@ -143,8 +143,8 @@ void add_cluster_options(const Command& command, SimOptions& options) {
 }  // namespace
 
 void add_sim_command(const Command& program) {
-  const Command command =
-      program.add_command("sim", "Simulate a network of real workers, switches and servers");
+  const Command command = program.add_command(
+      "sim", "Simulate a network of the program's own workers, switches and servers");
   command.footer(kSimExamples);
   const auto options = std::make_shared<SimOptions>();
   add_seed_options(command, *options);
