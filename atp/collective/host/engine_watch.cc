@@ -5,10 +5,10 @@
 #include <thread>
 #include <utility>
 
+#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/host/engine.h"
-#include "atp/collective/overdue_text.h"
 
 namespace atp {
 namespace {

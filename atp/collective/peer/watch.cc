@@ -4,9 +4,9 @@
 #include <iterator>
 #include <limits>
 
+#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
-#include "atp/collective/overdue_text.h"
 #include "atp/collective/peer/engine.h"
 
 namespace atp {

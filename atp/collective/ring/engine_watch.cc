@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
-#include "atp/collective/overdue_text.h"
 #include "atp/collective/ring/engine.h"
 
 namespace atp {
