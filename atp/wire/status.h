@@ -68,6 +68,7 @@ enum class KeyProblem : std::uint16_t {
   kWrongTag = 3,    // another key of the same name, or not from the address that the tag says
   kNoKeys = 4,      // the JOIN has a tag, and the node no keys
   kOthersJob = 5,   // the job's number is in use by another tenant
+  kNoRoom = 6,      // the node has the keys of as many jobs as it can hold
   kCount,
 };
 

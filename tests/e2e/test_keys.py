@@ -203,6 +203,14 @@ def test_a_run_can_make_a_key_for_itself(options, tmp_path):
     assert not list(tmp_path.glob("atp-key-*"))
 
 
+def test_the_nodes_of_a_run_take_the_key_that_its_ranks_have(keys):
+    environment = {**os.environ, "ATP_KEY_FILE": os.fspath(keys("vision"))}
+    program = os.fspath(atp.__globals__["PROGRAM"])
+    bench = (program, "bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "5")
+    done = atp("run", "-n", "2", "--switch", "--", *bench, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_others_learn_at_once_that_a_rank_with_a_key_was_killed(start):
     front = start(
         "run", "-n", "2", "--switch", "--key", "new", "--tag-output", "--",

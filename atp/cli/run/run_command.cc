@@ -230,7 +230,7 @@ class TemporaryKey {
   const pid_t owner_ = getpid();
 };
 
-// Ranks find the key through their environment. A user may have set the variable without --key.
+// Ranks find the key through their environment, where a user may have named it instead of --key.
 void use_key(RunOptions& options) {
   if (!options.key_file.empty()) {
     options.key_file = std::filesystem::absolute(options.key_file);
@@ -238,6 +238,7 @@ void use_key(RunOptions& options) {
   }
   const char* path = std::getenv("ATP_KEY_FILE");
   if (path == nullptr || *path == '\0') return;
+  options.key_file = std::filesystem::absolute(path);
   if (options.runner.command.empty()) {
     value_or_throw(read_key_file(path));  // of all tenants: no ranks start here
   } else {

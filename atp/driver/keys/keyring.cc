@@ -134,7 +134,8 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
   if (!right) return {bytes, false, KeyProblem::kWrongTag};
   if (is_owner) return {bytes, true};
   if (known != nullptr && knows_(job)) return {bytes, false, KeyProblem::kOthersJob};
-  return {bytes, keep(job, entry), KeyProblem::kNone};
+  if (!keep(job, entry)) return {bytes, false, KeyProblem::kNoRoom};
+  return {bytes, true};
 }
 
 std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,

@@ -276,6 +276,17 @@ TEST(Keyring, ManyJobNumbersDisplaceNoJobThatTheNodeHas) {
   }
 }
 
+TEST(Keyring, ANodeThatHasTooManyJobsSaysSo) {
+  Keyring node = node_with({tenant("vision", 1)});
+  node.ask_for_jobs([](std::uint32_t) { return true; });
+  for (std::uint32_t job = 0; job < 4096; ++job) {
+    Keyring rank = rank_with(tenant("vision", 1));
+    ASSERT_TRUE(fate(node, tagged(rank, gradient(job))).accepted) << job;
+  }
+  Keyring rank = rank_with(tenant("vision", 1));
+  EXPECT_EQ(fate(node, tagged(rank, join(5000))).problem, KeyProblem::kNoRoom);
+}
+
 // Written from docs/protocol.md §2, *Keys*; the values are Python's hashlib.blake2b, and SipHash's
 // reference vectors for the hash itself.
 TEST(Mac, AgreesWithOtherImplementations) {
