@@ -19,7 +19,16 @@ PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "aggregation", "import")
 PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
 COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["status"]]
-COMMANDS += [["drain"], ["view"], ["report"], ["doctor"], ["version"], ["help"], ["completion"]]
+COMMANDS += [
+    ["drain"],
+    ["key"],
+    ["view"],
+    ["report"],
+    ["doctor"],
+    ["version"],
+    ["help"],
+    ["completion"],
+]
 
 
 @pytest.fixture

@@ -19,7 +19,20 @@ from .racks import Cluster as Racks
 PAGE = "docs/operations.md"
 SECONDS = 30
 # What a code span with a space in it begins with if it is no message.
-COMMANDS = ("atp ", "kill ", "make ", "pip ", "ssh ", "systemctl ", "--", ".venv/", "lease: ")
+COMMANDS = (
+    "atp ",
+    "chgrp ",
+    "chmod ",
+    "groupadd ",
+    "kill ",
+    "make ",
+    "pip ",
+    "ssh ",
+    "systemctl ",
+    "--",
+    ".venv/",
+    "lease: ",
+)
 CHECKS_OF_DOCTOR = ("receive buffer", "send buffer")
 
 

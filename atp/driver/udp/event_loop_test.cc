@@ -210,8 +210,8 @@ class KeyedNode {
     out.send(from, bytes);
     stop_after_enough();
   }
-  void refuse_key(Instant, const Endpoint&, std::span<const std::uint8_t> bytes,
-                  KeyProblem problem, Outbox&) {
+  void refuse_key(Instant, const Endpoint&, std::span<const std::uint8_t> bytes, KeyProblem problem,
+                  Outbox&) {
     refused.emplace_back(bytes.begin(), bytes.end());
     problems.push_back(problem);
     stop_after_enough();

@@ -63,7 +63,7 @@ def test_auto_plans_only_what_can_run(gloo_ranks, case):
         asked = {"algorithm": None, "fused": None, "dtype": None} | arguments
         found = request_of(
             "auto", None, topology, MODEL, 1, None, asked["algorithm"], "gloo", asked["fused"],
-            asked["dtype"], {},
+            False, asked["dtype"], {},
         )  # fmt: skip
         scatters = {dimension.reduce_scatter for dimension in found.plan.dimensions} - {"none"}
         return found.shape, found.algorithms[1:], found.plan.mesh, scatters
@@ -82,7 +82,7 @@ def test_auto_runs_the_best_measured_algorithm(gloo_ranks):
     def body(_rank):
         found = []
         for topology, algorithm in ((gloo, "gloo"), (gloo, None), (unnamed, None)):
-            asked = "auto", None, topology, MODEL, 1, None, algorithm, "gloo", None, None, {}
+            asked = "auto", None, topology, MODEL, 1, None, algorithm, "gloo", None, False, None, {}
             request = request_of(*asked)
             found.append((request.shape, request.algorithms[1:], request.plan.measured))
         return found
@@ -106,7 +106,20 @@ def test_a_model_of_transformers_gets_no_mesh_that_spreads_sequences(gloo_ranks,
     def body(_rank):
         found = []
         for one in (model, theirs | {"n_head": 4}, theirs, tmp_path / "config.json"):
-            asked = "auto", None, rings, one, 1, None, "ring", "gloo", None, None, {"batch": 4}
+            asked = (
+                "auto",
+                None,
+                rings,
+                one,
+                1,
+                None,
+                "ring",
+                "gloo",
+                None,
+                False,
+                None,
+                {"batch": 4},
+            )
             try:
                 plan = request_of(*asked).plan
                 found.append({each.mesh for each in (plan, *plan.runners_up)})
