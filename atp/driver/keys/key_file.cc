@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 namespace atp {
 namespace {
@@ -150,7 +151,9 @@ Result<std::vector<Tenant>> parse_keys(std::string_view text, const std::string&
     begin = end + 1;
     if (words.empty()) continue;
     const auto wrong = [&](const std::string& what) {
-      return Error{path + ":" + std::to_string(number) + ": " + what};
+      std::string message = path;
+      message.append(":").append(std::to_string(number)).append(": ").append(what);
+      return Error{std::move(message)};
     };
     const Result<Tenant> tenant = read_line(words);
     if (!tenant) return wrong(tenant.error().message);
