@@ -60,6 +60,10 @@ std::string seconds_text(Duration duration) {
   return text + " s";
 }
 
+std::string overdue_text(Duration time_out) {
+  return "not ended within its timeout of " + seconds_text(time_out);
+}
+
 std::string ranks_text(const RankSet& ranks) {
   const std::vector<Run> runs = runs_of(ranks);
   if (runs.empty()) return "no rank";

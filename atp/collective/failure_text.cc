@@ -1,7 +1,6 @@
 // The sentence for each FailureCode, and for the news about silent, slow and awaited ranks.
 #include "atp/collective/failure_text.h"
 
-#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"

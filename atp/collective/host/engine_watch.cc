@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/host/engine.h"

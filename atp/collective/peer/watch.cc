@@ -4,7 +4,6 @@
 #include <iterator>
 #include <limits>
 
-#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/peer/engine.h"

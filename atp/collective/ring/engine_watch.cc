@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "atp/base/overdue_text.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/ring/engine.h"
