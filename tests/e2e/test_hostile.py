@@ -223,7 +223,9 @@ def last_counters(path):
 
 
 def drops(counters):
-    return {name: count for name, count in counters.items() if name.startswith("drop_") and count}
+    """What a node dropped; udp_wrong_key counts the tagged packets of a node without keys."""
+    names = [name for name in counters if name.startswith("drop_") or name == "udp_wrong_key"]
+    return {name: counters[name] for name in names if counters[name]}
 
 
 def everyone_joined(ranks):

@@ -272,6 +272,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
                                 {"incarnation", failure.job.incarnation},
                                 {"rank", static_cast<std::uint32_t>(failure.rank)},
                                 {"why", failure_text(failure)},
+                                {"ago_s", ago.count()},
                                 {"since_s", seconds_since_1970() - ago.count()}});
   }
   return finish(std::move(json), std::move(jobs), counters);

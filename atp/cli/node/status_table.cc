@@ -12,7 +12,6 @@
 #include "atp/base/text.h"
 #include "atp/cli/command/text_table.h"
 #include "atp/cli/node/drain.h"
-#include "atp/cli/node/report.h"
 #include "atp/config/text/plain_text.h"
 
 namespace atp {
@@ -133,10 +132,10 @@ std::string failure_lines(const json& status) {
   constexpr double kWorthALineS = 600;
   std::string text;
   for (const json& one : status.value("failures", json::array())) {
-    const double ago = seconds_since_1970() - one.at("since_s").get<double>();
+    const double ago = one.at("ago_s").get<double>();
     if (ago > kWorthALineS) continue;
-    text += fmt::format("  job {} failed {:.1f} s ago: {}\n", number(one, "job"),
-                        std::max(ago, 0.0), word(one, "why"));
+    text += fmt::format("  job {} failed {:.1f} s ago: {}\n", number(one, "job"), ago,
+                        word(one, "why"));
   }
   return text;
 }

@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "atp/cli/node/report.h"
-
 namespace atp {
 namespace {
 
@@ -112,13 +110,12 @@ TEST(StatusText, SaysWhyJobsHaveFailedInTheLastTenMinutes) {
                 {"incarnation", 1},
                 {"rank", 1},
                 {"why", "rank 1 (10.0.1.1) left: it was\x1b killed"},
-                {"since_s", seconds_since_1970() - ago_s}};
+                {"ago_s", ago_s}};
   };
-  status["failures"] = {failure(9, 601), failure(8, 300), failure(7, -5)};
+  status["failures"] = {failure(9, 601), failure(8, 300), failure(7, 0)};
   const std::string text = status_table(status);
   EXPECT_NE(text.find("  job 8 failed 300."), text.npos) << text;
   EXPECT_NE(text.find("  job 7 failed 0.0 s ago: rank 1 (10.0.1.1) left: it was"), text.npos)
-      << "clocks may differ\n"
       << text;
   EXPECT_EQ(text.find("job 9"), text.npos) << text;
   EXPECT_EQ(text.find('\x1b'), text.npos) << "no text from the network controls the terminal";
