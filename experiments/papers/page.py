@@ -24,7 +24,8 @@ _STATES = (
     "simulated network. *Computed* means arithmetic, on real gradients or by the planner. The "
     "*standard hosts* of simulated figures have links of 100 Gbit/s with a delay of 1 µs, and need "
     "18 ns per packet. A packet has 62 values (362 bytes on the wire), and every sum is checked. "
-    "The *static pool* is not the product, but a separate model of SwitchML."
+    "The *static pool*, *parameter servers* and *ring* are not the product, but separate models of "
+    "SwitchML, BytePS and Horovod."
 )
 # Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, page, store, sweep, training_speed
+from experiments.papers import gradients, layers, page, store, sweep
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -210,15 +210,15 @@ def test_with_a_full_window_the_simulator_is_as_fast_as_a_host_receives():
 def test_the_models_have_the_published_numbers_of_parameters():
     published = {"AlexNet": 61.1e6, "VGG16": 138.36e6, "ResNet50": 25.56e6, "ResNet152": 60.19e6}
     for name, count in published.items():
-        assert sum(n for n, _ in training_speed.MODELS[name]) == pytest.approx(count, rel=0.01)
+        assert sum(n for n, _ in layers.MODELS[name]) == pytest.approx(count, rel=0.01)
 
 
 def test_an_iteration_lies_between_full_and_no_overlap():
-    layers = training_speed.MODELS["VGG16"]
-    sums = sum(n for n, _ in layers) * 32 / 40 / 1e6
-    time = training_speed.iteration_ms(layers, 191, 40)
+    vgg16 = layers.MODELS["VGG16"]
+    sums = sum(n for n, _ in vgg16) * 32 / 40 / 1e6
+    time = layers.iteration_ms(vgg16, 191, 40)
     assert max(191, sums) < time < 191 + sums
-    assert training_speed.iteration_ms(layers, 191, 1e9) == pytest.approx(191)
+    assert layers.iteration_ms(vgg16, 191, 1e9) == pytest.approx(191)
 
 
 def test_a_false_positive_is_a_large_value_whose_sum_fits():

@@ -1,0 +1,135 @@
+"""The systems that experiments/papers compares ATP with: each against its closed form."""
+
+import pytest
+
+from experiments.papers import ring, servers
+from experiments.papers.fabric import RDMA, Fabric, Host, tcp
+from experiments.papers.ring import Ring
+from experiments.papers.servers import Servers
+
+SLOW = Host(1000, 100, packet_ns=10, byte_ns=0.01)  # a host whose link is its bottleneck
+BUSY = Host(1000, 100, packet_ns=500, byte_ns=0.1)  # one that works longer than its link
+LINE, DELAY = 100, 1000
+
+
+def stages(host, size):
+    """Nanoseconds of a segment at a host's work and on a link."""
+    return host.work_ns(size), size * (1 + host.header / host.payload) * 8 / LINE
+
+
+def hop(host, size):
+    work, wire = stages(host, size)
+    return 2 * (work + wire + DELAY)
+
+
+@pytest.mark.parametrize(
+    "host, gbit",
+    [
+        (RDMA, 100 * 4096 / 4178),
+        (tcp(40), 40),
+        (tcp(1000), 100 * 1448 / 1538),
+        (BUSY, 8 / 0.6),
+    ],
+)
+def test_a_host_is_as_fast_as_the_slower_of_its_link_and_its_work(host, gbit):
+    assert host.gbit(LINE) == pytest.approx(gbit)
+
+
+@pytest.mark.parametrize("host", [SLOW, BUSY])
+def test_a_transfer_alone_takes_the_time_of_its_four_stages(host):
+    fabric, times = Fabric(2, host), []
+    fabric.send(0.0, 0, 1, 5000, times.append)
+    fabric.run()
+    assert times == [pytest.approx(hop(host, 5000))]
+
+
+@pytest.mark.parametrize("host", [SLOW, BUSY])
+def test_segments_in_a_row_overlap_in_their_stages(host):
+    fabric, times = Fabric(2, host), []
+    for _ in range(10):
+        fabric.send(0.0, 0, 1, 5000, times.append)
+    fabric.run()
+    slowest = max(stages(host, 5000))
+    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    assert gaps == pytest.approx([slowest] * 9)
+
+
+def test_senders_to_one_host_share_its_link():
+    fabric, times = Fabric(4, SLOW), []
+    for source in (1, 2, 3):
+        fabric.send(0.0, source, 0, 5000, times.append)
+    fabric.run()
+    _, wire = stages(SLOW, 5000)
+    assert times[-1] == pytest.approx(hop(SLOW, 5000) + 2 * wire)
+
+
+def test_within_a_host_nothing_is_sent():
+    fabric, times = Fabric(2, BUSY), []
+    fabric.send(5.0, 1, 1, 5000, times.append)
+    fabric.run()
+    assert times == [5.0]
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_one_partition_of_one_segment_takes_the_time_of_its_queues(workers):
+    size = 10_000
+    setup = Servers(workers, 1, False, SLOW, partitions=1, partition_bytes=size,
+                    segment_bytes=size)  # fmt: skip
+    _, wire = stages(SLOW, size)
+    there_and_back = 2 * (hop(SLOW, size) + (workers - 1) * wire)
+    assert servers.play(setup).ns == pytest.approx(there_and_back, rel=1e-9)
+
+
+# One to one, N to one, N to N on hosts of their own, and N to N on the workers' hosts.
+SHAPES = {"1 to 1": (1, 1, False), "N to 1": (8, 1, False), "N to N, hosts of their own":
+          (8, 8, False), "N to N": (8, 8, True), "N to half of N": (8, 4, True)}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("host", [RDMA, tcp(40), BUSY], ids=["RDMA", "TCP", "busy"])
+def test_servers_are_as_fast_as_their_busiest_host(shape, host):
+    setup = Servers(*SHAPES[shape], host)
+    assert servers.play(setup).gbit == pytest.approx(setup.bound(), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "shape, gbit",
+    [("1 to 1", 40), ("N to 1", 5), ("N to N, hosts of their own", 40), ("N to N", 40 * 8 / 14)],
+)
+def test_the_bound_of_servers_is_what_their_hosts_carry(shape, gbit):
+    assert Servers(*SHAPES[shape], tcp(40)).bound() == pytest.approx(gbit)
+
+
+def test_with_one_partition_under_way_each_waits_for_its_answer():
+    common = {"workers": 1, "servers": 1, "colocated": False, "partition_bytes": 1_000_000}
+    one = servers.play(Servers(**common, partitions=1, credits=1))
+    ten = servers.play(Servers(**common, partitions=10, credits=1))
+    assert ten.ns == pytest.approx(10 * one.ns, rel=1e-9)
+
+
+def test_more_servers_than_hosts_of_workers_are_refused():
+    with pytest.raises(ValueError, match="expected at most a server per worker's host"):
+        servers.play(Servers(workers=2, servers=3))
+
+
+@pytest.mark.parametrize("workers", [2, 8])
+def test_a_ring_of_one_segment_per_chunk_takes_a_hop_per_step(workers):
+    setup = Ring(workers, SLOW, tensor_bytes=workers * 10_000, segment_bytes=10_000)
+    assert ring.play(setup).ns == pytest.approx(2 * (workers - 1) * hop(SLOW, 10_000), rel=1e-9)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_a_ring_whose_chunks_fill_the_way_keeps_its_links_busy(workers):
+    segments, size = 100, 10_000
+    setup = Ring(workers, SLOW, workers * segments * size, size)
+    work, wire = stages(SLOW, size)
+    last = hop(SLOW, size) - wire  # of the last segment, beside its turn on the link
+    expected = setup.steps * segments * wire + last
+    assert ring.play(setup).ns == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("host", [RDMA, tcp(40), BUSY], ids=["RDMA", "TCP", "busy"])
+def test_a_ring_is_as_fast_as_its_hosts(host):
+    setup = Ring(host=host)
+    assert setup.bound() == pytest.approx(host.gbit(LINE) * 8 / 14)
+    assert ring.play(setup).gbit == pytest.approx(setup.bound(), rel=0.02)
