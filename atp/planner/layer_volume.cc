@@ -41,14 +41,19 @@ EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool 
   EndsVolume volume;
   if (model.vocabulary == 0) return volume;
   const double narrow = 1.0 * model.hidden / mesh.d2;
+  const bool splits_tokens = sequence_parallel && !whole_logits;
   if (mesh.d1 > 1) {
-    if (sequence_parallel) {
+    if (splits_tokens) {
       split_sums(2, tokens * narrow, accounting, volume);
       sum_rows(model.norm_statistics * narrow, volume);
       if (model.positions > 0) sum_rows(model.positions * narrow, volume);
     } else {
       volume.all_reduced1 = 2 * tokens * narrow;
       volume.all_reduces1 = 2;
+      if (sequence_parallel) {
+        volume.all_gathered1 = 2 * tokens * narrow;
+        volume.all_gathers1 = 2;
+      }
     }
     if (whole_logits) {
       volume.all_gathered1 +=
@@ -63,7 +68,7 @@ EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool 
     volume.all_reduced2 =
         tokens * static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
     volume.all_reduces2 = 1;
-    volume.norm = 2 * model.norm_statistics * tokens / (sequence_parallel ? mesh.d1 : 1);
+    volume.norm = 2 * model.norm_statistics * tokens / (splits_tokens ? mesh.d1 : 1);
     volume.norm_all_reduces = model.norm_statistics + 1;
   }
   return volume;

@@ -63,7 +63,9 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
 // token on dimension 1; with whole logits, these are gathered on dimension 1 instead, padded to
 // equal parts. With sequence parallelism the embedding scatters its sum and gathers its gradient,
 // the head does the opposite, and the gradients of the last norm's weights and of the positions are
-// summed on dimension 1. All 0 for a model without a vocabulary.
+// summed on dimension 1. With whole logits as well, the model's own code keeps whole sequences
+// outside the layers: their output is gathered, and so is the gradient of their input. All 0 for a
+// model without a vocabulary.
 struct EndsVolume {
   double all_reduced1 = 0;         // elements per rank
   double copies_all_reduced1 = 0;  // included in all_reduced1

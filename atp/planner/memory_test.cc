@@ -240,5 +240,23 @@ TEST(SequenceParallel, SplitsTheSumsOfEmbeddingAndHead) {
   EXPECT_EQ(ends_volume(model, 100, {4, 2}, false, true).copies_all_reduces1, 1);
 }
 
+// Models of transformers have whole sequences there: two gathers of T h/d2 more, nothing summed.
+TEST(SequenceParallel, GathersAtBothEndsOfTheLayersIfTheLogitsAreWhole) {
+  Transformer model = kGpt;
+  model.vocabulary = 50000;
+  model.positions = 64;
+  const EndsVolume without = ends_volume(model, 100, {4, 2}, true);
+  for (const Accounting accounting : {Accounting::kPlain, Accounting::kFused}) {
+    const EndsVolume ends = ends_volume(model, 100, {4, 2}, true, true, accounting);
+    EXPECT_DOUBLE_EQ(ends.all_gathered1 - without.all_gathered1, 2 * 100 * 1024 / 2.0);
+    EXPECT_EQ(ends.all_gathers1, without.all_gathers1 + 2);
+    EXPECT_DOUBLE_EQ(ends.all_reduced1, without.all_reduced1);
+    EXPECT_EQ(ends.all_reduces1, without.all_reduces1);
+    EXPECT_EQ(ends.reduce_scatters1 + ends.copies_all_reduces1, 0);
+    EXPECT_DOUBLE_EQ(ends.norm, without.norm);
+  }
+  EXPECT_EQ(ends_volume(model, 100, {1, 8}, true, true).all_gathers1, 0) << "one row";
+}
+
 }  // namespace
 }  // namespace atp::planner

@@ -91,7 +91,8 @@ struct Options {
   bool whole_logits = false;
 
   // Between the blocks the rows share each sequence's tokens (sequence parallelism): an all-reduce
-  // on dimension 1 becomes a reduce-scatter and an all-gather. Only with exact volumes.
+  // on dimension 1 becomes a reduce-scatter and an all-gather. With whole logits this is so inside
+  // the layers only. Only with exact volumes.
   bool sequence_parallel = false;
 
   // Replicas of the mesh, each on consecutive devices with a part of the batch; 0: as many as take

@@ -40,11 +40,6 @@ Status check_options(const Options& options) {
     return Error{
         "sequence parallelism is not in equation 2; use link-load mode with exact volumes"};
   }
-  if (options.sequence_parallel && (options.by_heads || options.whole_logits)) {
-    return Error{
-        "sequence parallelism is not for models of transformers (by_heads, whole_logits), whose "
-        "own forward passes need whole sequences; turn it off"};
-  }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
   if (!(options.optimizer_bytes_per_parameter >= 0)) {
     return Error{"the optimizer's bytes per parameter must not be negative, found " +

@@ -51,12 +51,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"SequenceParallelByEquation2",
                 [](Request& r) { r.options.sequence_parallel = true; },
                 "sequence parallelism is not in equation 2"},
-        Refusal{"SequenceParallelOfTransformers",
-                [](Request& r) {
-                  r.options.volume = Volume::kExact;
-                  r.options.sequence_parallel = r.options.by_heads = true;
-                },
-                "sequence parallelism is not for models of transformers"},
         Refusal{"BadInterconnect", [](Request& r) { r.interconnect.levels[0].bandwidth = {0}; },
                 "bandwidth of a link must be positive"},
         Refusal{"MemoryForNoMesh", [](Request& r) { r.options.device_memory_bytes = 1e6; },

@@ -107,7 +107,7 @@ class Passes {
 
   Pass backward() const {
     const double first = product(h(), first_matrices_ * wide_);
-    Pass pass = gathered_gradient();
+    Pass pass = gathered_tokens();
     const Pass feed_forward{
         {.computed = product(wide_, h()),
          .link = 1,
@@ -116,7 +116,7 @@ class Passes {
         {.computed = 2 * activation() + first, .link = 0, .sent = summed1(), .behind = first},
         {.statistics = norm_sum(1), .computed = 2 * norm()}};
     pass.insert(pass.end(), feed_forward.begin(), feed_forward.end());
-    for (const Stage& stage : gathered_gradient()) pass.push_back(stage);
+    for (const Stage& stage : gathered_tokens()) pass.push_back(stage);
     const Pass attention{
         {.computed = product(q_, h()), .link = 1, .sent = sliced(q_), .behind = product(q_, h())},
         {.computed = 2 * core(), .link = 1, .sent = gathered(qkv_of_core())},
@@ -137,7 +137,11 @@ class Passes {
   double loss() const { return 8 * moved(has_whole_logits() ? vocabulary() : of_a_row()); }
 
   Pass embedding() const { return {{.link = 0, .sent = summed1()}}; }
-  Pass embedding_backward() const { return gathered_gradient(); }
+  // Of tokens that the rows share: backward the gradient of a scattered sum; forward those that
+  // leave the layers, if the head needs them all.
+  Pass gathered_tokens() const {
+    return splits_tokens_ ? Pass{{.link = 0, .sent = gathered1()}} : Pass{};
+  }
   Pass head() const {
     Pass pass;
     add_block(product(h(), vocabulary()), summed2(vocabulary()), pass);
@@ -181,10 +185,6 @@ class Passes {
       pass.push_back(
           {.statistics = statistics, .computed = norm() + product, .link = 1, .sent = sent});
     }
-  }
-  // The gradient of a scattered sum.
-  Pass gathered_gradient() const {
-    return splits_tokens_ ? Pass{{.link = 0, .sent = gathered1()}} : Pass{};
   }
 
   bool has_whole_logits() const { return inputs_.options.whole_logits && mesh_.d1 > 1; }
@@ -264,9 +264,10 @@ struct Played {
   double sent = 0;
 };
 
-// A step with this many layers, without the optimizer.
-Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost& cost,
-                 std::uint32_t layers) {
+// A step with this many layers, without the optimizer. `outside` are the passes of embedding and
+// head, where models with whole logits have whole sequences.
+Played play_step(const CostInputs& inputs, const Passes& passes, const Passes& outside,
+                 const LayerCost& cost, std::uint32_t layers) {
   const bool shared = share_links(cost);
   const bool has_ends = inputs.model.vocabulary > 0;
   Timeline timeline;
@@ -274,21 +275,22 @@ Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost
   const auto run = [&](const Pass& pass) {
     play(shared ? on_one_link(pass) : pass, arrives, shared ? 0 : 1, timeline);
   };
-  if (has_ends) run(passes.embedding());
+  if (has_ends) run(outside.embedding());
   for (std::uint32_t layer = 0; layer < layers; ++layer) run(passes.forward());
   if (has_ends) {
-    run(passes.head());
+    if (inputs.options.whole_logits) run(passes.gathered_tokens());
+    run(outside.head());
     for (const double arrival : arrives) timeline.wait(arrival);
-    timeline.compute(inputs.options.chunks * passes.loss());
-    if (passes.loss_sums() > 0) timeline.wait(timeline.send(0, passes.loss_sums()));
+    timeline.compute(inputs.options.chunks * outside.loss());
+    if (outside.loss_sums() > 0) timeline.wait(timeline.send(0, outside.loss_sums()));
     arrives.assign(arrives.size(), timeline.now());
-    run(passes.head_backward());
+    run(outside.head_backward());
   }
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
     run(passes.backward());
     if (passes.copies_sum() > 0) timeline.wait(timeline.send(0, passes.copies_sum()));
   }
-  if (has_ends) run(passes.embedding_backward());
+  if (has_ends) run(passes.gathered_tokens());
   for (const double arrival : arrives) timeline.wait(arrival);
   return {timeline.now(), timeline.sent()};
 }
@@ -305,17 +307,22 @@ double optimizer_seconds(const CostInputs& inputs, Mesh mesh) {
 
 StepTime step_time(const CostInputs& inputs, Mesh mesh, const LayerCost& cost) {
   const Passes passes(inputs, mesh, cost);
+  Options options = inputs.options;
+  options.sequence_parallel &= !options.whole_logits;
+  const CostInputs of_ends{inputs.interconnect, inputs.model,    options,
+                           inputs.tokens,       inputs.sequence, inputs.at_once};
+  const Passes outside(of_ends, mesh, cost);
   // Every further layer takes as long as the second.
-  const Played one = play_step(inputs, passes, cost, 1);
-  const Played two = play_step(inputs, passes, cost, 2);
+  const Played one = play_step(inputs, passes, outside, cost, 1);
+  const Played two = play_step(inputs, passes, outside, cost, 2);
   const double chunks = inputs.options.chunks, layers = inputs.model.layers;
   const double optimizer = optimizer_seconds(inputs, mesh);
   StepTime time;
   time.products = layers * chunks * passes.layer_products();
   time.others = layers * chunks * passes.layer_others() + optimizer;
   if (inputs.model.vocabulary > 0) {
-    time.products += 3 * chunks * passes.product(inputs.model.hidden, passes.vocabulary());
-    time.others += chunks * (passes.loss() + 3 * passes.norm());
+    time.products += 3 * chunks * outside.product(inputs.model.hidden, outside.vocabulary());
+    time.others += chunks * (outside.loss() + 3 * outside.norm());
   }
   time.sent = one.sent + (layers - 1) * (two.sent - one.sent);
   time.seconds = one.seconds + (layers - 1) * (two.seconds - one.seconds) + optimizer;

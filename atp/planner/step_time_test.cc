@@ -174,6 +174,23 @@ TEST(StepTime, OfSequenceParallelismOnARingHasOnlyTheNormsGradientsMore) {
   EXPECT_NEAR(split.seconds - whole.seconds, of_norms, 1e-9);
 }
 
+// A model of transformers has whole sequences outside its layers: of embedding and head nothing
+// changes, and two gathers are added, one after the layers and one backward before them.
+TEST(StepTime, OfSequenceParallelismWithWholeLogitsGathersAtBothEndsOfTheLayers) {
+  Request request = timed(4, 1e30);
+  request.options.runtime = request.options.whole_logits = true;
+  request.options.dimension1 = CollectiveSet::only(Collective::kRing);
+  request.model.vocabulary = 1000;
+  request.model.positions = 64;
+  const StepTime whole = step_of(request, {4, 1});
+  request.options.sequence_parallel = true;
+  const StepTime split = step_of(request, {4, 1});
+  const double of_norms = 5 * 2 * (2 * 1024 * 4) * 1.5 / 1e9;
+  const double gathers = 2 * (1024.0 * 1024 * 4) * 0.75 / 1e9;
+  EXPECT_NEAR(split.sent - whole.sent, of_norms + gathers, 1e-9);
+  EXPECT_NEAR(split.seconds - whole.seconds, of_norms + gathers, 1e-9);
+}
+
 TEST(StepTime, OfSequenceParallelismComputesNormsOfARanksTokensOnly) {
   Request request = timed(4, 1e30);
   request.interconnect.device.memory_bytes_per_second = 1e9;

@@ -302,7 +302,8 @@ def plan(
         attention_scores: memory of attention that stores its scores.
         by_heads: split the attention core by heads only, as models of `transformers` require.
         whole_logits: every rank gets all logits and computes the whole loss, as with these models.
-        sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens.
+        sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens;
+            with whole_logits inside the layers only.
         hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;

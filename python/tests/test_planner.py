@@ -71,7 +71,7 @@ def test_every_option_arrives():
         *("--topology", topology, "--model", model, "--workers", 16, "--batch", 8),
         *("--sequence", 512, "--element-bytes", 4, "--collectives", "ring,hierarchical"),
         *("--fused", "--count-norms", "--chunks", 2, "--device-memory", 1000),
-        *("--attention-scores", "--sequence-parallel"),
+        *("--attention-scores", "--sequence-parallel", "--by-heads", "--whole-logits"),
     )
     answer = plan(
         topology,
@@ -87,6 +87,8 @@ def test_every_option_arrives():
         device_memory_gb=1000,
         attention_scores=True,
         sequence_parallel=True,
+        by_heads=True,
+        whole_logits=True,
     )
     assert program.returncode == 0, program.stderr
     assert json.loads(program.stdout) == as_json(answer)

@@ -135,7 +135,7 @@ def make(name, dtype):
 
 def batch():
     """Sequences of several lengths: padding that is masked, and targets that do not count."""
-    tokens = torch.randint(3, VOCABULARY, (4, 9), generator=torch.Generator().manual_seed(2))
+    tokens = torch.randint(3, VOCABULARY, (4, 12), generator=torch.Generator().manual_seed(2))
     mask = torch.ones_like(tokens)
     mask[1, :3] = mask[3, :5] = 0
     labels = tokens.masked_fill(mask == 0, -100)
@@ -320,12 +320,12 @@ def sampled(mesh):
                 tokens, attention_mask=mask, max_new_tokens=5, do_sample=True, pad_token_id=0
             )
         )
-    return [tokens[:, 9:].tolist() for tokens in drawn]
+    return [tokens[:, 12:].tolist() for tokens in drawn]
 
 
-def main(d1, d2, algorithm, folder):
+def main(d1, d2, algorithm, tokens, folder):
     dist.init_process_group("gloo")
-    mesh = init_mesh(d1, d2, algorithm=algorithm)
+    mesh = init_mesh(d1, d2, algorithm=algorithm, sequence_parallel=tokens == "split")
     said = {"errors": on_meshes(mesh)}
     if mesh.shape == (2, 2) and algorithm == "gloo":
         said["dropout"] = with_dropout(mesh)
@@ -338,4 +338,4 @@ def main(d1, d2, algorithm, folder):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], Path(sys.argv[5]))

@@ -13,9 +13,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENT = (REPOSITORY / "docs" / "tensor-parallel-transformers.md").read_text()
 PROGRAM = "parallelize_transformers.py"
 MESHES = [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8)]
-RUNS = [(*mesh, "gloo") for mesh in MESHES] + [(2, 2, "ring"), (4, 1, "innetwork")]
+RUNS = [(*mesh, "gloo", "whole") for mesh in MESHES]
+RUNS += [(2, 2, "ring", "whole"), (4, 1, "innetwork", "whole")]
+# Sequence parallelism.
+RUNS += [(2, 1, "gloo", "split"), (4, 1, "ring", "split"), (2, 2, "gloo", "split")]
+RUNS += [(2, 2, "innetwork", "split")]
 LIMITS = {"float32": 1e-5, "float64": 1e-9}
-ON_FOUR = (2, 2, "gloo")
+ON_FOUR = (2, 2, "gloo", "whole")
+on_both = pytest.mark.parametrize("run", [ON_FOUR, (2, 2, "gloo", "split")], ids="{0[3]}".format)
 
 
 @pytest.fixture(scope="module")
@@ -25,19 +30,19 @@ def of_runs():
 
 @pytest.fixture
 def said(run_program, of_runs):
-    """Each rank's output, by mesh and algorithm of the sums."""
+    """Each rank's output, by mesh, algorithm of the sums, and whether rows share the tokens."""
 
     def of(run):
         if run not in of_runs:
-            d1, d2, algorithm = run
-            words = (str(d1), str(d2), algorithm)
+            d1, d2, algorithm, tokens = run
+            words = (str(d1), str(d2), algorithm, tokens)
             of_runs[run] = run_program(PROGRAM, *words, algorithm=algorithm, ranks=d1 * d2)
         return of_runs[run]
 
     return of
 
 
-@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}".format)
+@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}, {0[3]} sequences".format)
 def test_logits_loss_gradients_and_generated_tokens_are_those_of_the_whole_model(said, run):
     for of_rank in said(run):
         compared = {k: v for k, v in of_rank["errors"].items() if "bfloat16" not in k}
@@ -48,7 +53,7 @@ def test_logits_loss_gradients_and_generated_tokens_are_those_of_the_whole_model
                 assert error <= LIMITS[model.rpartition(", ")[2]], f"{model}: {tensor}"
 
 
-@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}".format)
+@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}, {0[3]} sequences".format)
 @pytest.mark.parametrize("model", ["GPT-2", "Llama"])
 def test_in_bfloat16_it_is_no_further_from_float32_than_the_whole_model(said, model, run):
     """1.5 times as far: each matrix, and the few values of norms, biases and the loss together."""
@@ -62,12 +67,13 @@ def test_in_bfloat16_it_is_no_further_from_float32_than_the_whole_model(said, mo
         assert error <= 1.5**2 * whole[tensor], tensor
 
 
-def test_dropout_is_the_same_in_a_column_and_under_checkpointing(said):
+@on_both
+def test_dropout_is_the_same_in_a_column_and_under_checkpointing(said, run):
     of_columns = collections.defaultdict(set)
-    for of_rank in said(ON_FOUR):
+    for of_rank in said(run):
         dropout = of_rank["dropout"]
         assert dropout["checkpoints change nothing"]
-        assert dropout["loss"] == said(ON_FOUR)[0]["dropout"]["loss"]
+        assert dropout["loss"] == said(run)[0]["dropout"]["loss"]
         assert abs(dropout["loss"] - dropout["loss without dropout"]) > 1e-4
         gradient, column = dropout["a norm's gradient, and its column"]
         of_columns[column].add(gradient)
@@ -92,19 +98,22 @@ def test_what_a_rank_has_a_piece_of_only_is_refused(said, what):
         assert REFUSED[what] in of_rank["refused"][what]
 
 
-def test_models_that_are_built_alike_are_what_they_were(said):
-    for of_rank in said(ON_FOUR):
+@on_both
+def test_models_that_are_built_alike_are_what_they_were(said, run):
+    for of_rank in said(run):
         assert len(of_rank["alike"]) == 11
         for model, error in of_rank["alike"].items():
             assert error <= LIMITS["float32"], model
 
 
-def test_transformers_loads_what_a_mesh_has_saved(said):
-    assert all(of_rank["saved"] for of_rank in said(ON_FOUR))
+@on_both
+def test_transformers_loads_what_a_mesh_has_saved(said, run):
+    assert all(of_rank["saved"] for of_rank in said(run))
 
 
-def test_ranks_sample_the_tokens_that_the_whole_model_samples(said):
-    for of_rank in said(ON_FOUR):
+@on_both
+def test_ranks_sample_the_tokens_that_the_whole_model_samples(said, run):
+    for of_rank in said(run):
         on_mesh, of_whole = of_rank["sampled"]
         assert on_mesh == of_whole
 

@@ -197,15 +197,15 @@ def reduce_hop(dimension: Dimension) -> Hop:
     return Hop(AllReduce(dimension), Keep())
 
 
-def gather_tokens_hop(first: Dimension) -> Hop:
+def gather_tokens_hop(first: Dimension, padding: int = 0) -> Hop:
     """This rank's tokens -> those of all rows; backward, its tokens of the sum over dimension 1."""
-    tokens = Tokens(first.size)
+    tokens = Tokens(first.size, padding)
     return Hop(Gather(first, tokens), ReduceSlice(first, tokens))
 
 
-def scatter_tokens_hop(first: Dimension) -> Hop:
+def scatter_tokens_hop(first: Dimension, padding: int = 0) -> Hop:
     """f2 and f4 of which this rank keeps its tokens; backward, the gradients of all tokens."""
-    tokens = Tokens(first.size)
+    tokens = Tokens(first.size, padding)
     return Hop(ReduceSlice(first, tokens), Gather(first, tokens))
 
 

@@ -10,7 +10,14 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.sharding import Cut, Part, adopt, piece
 
-__all__ = ["ATPEmbedding", "ATPPositions", "first_token", "require_tokens", "vocabulary_part"]
+__all__ = [
+    "ATPEmbedding",
+    "ATPPositions",
+    "first_token",
+    "require_tokens",
+    "require_tokens_divide",
+    "vocabulary_part",
+]
 
 
 class ATPEmbedding(nn.Module):
@@ -49,7 +56,7 @@ class ATPEmbedding(nn.Module):
         if first.size == 1:
             return found
         if self.mesh.splits_tokens:
-            require_tokens_divide(self.site, self.mesh, tokens)
+            require_tokens_divide(self.site, self.mesh, tokens.shape[-1])
             hop = scatter_tokens_hop(first)
         else:
             hop = reduce_hop(first)
@@ -88,9 +95,8 @@ def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
         )
 
 
-def require_tokens_divide(site: str, mesh: Mesh, tokens: torch.Tensor) -> None:
+def require_tokens_divide(site: str, mesh: Mesh, length: int) -> None:
     """Raises ValueError if the rows of the mesh cannot have equally many tokens of a sequence."""
-    length = tokens.shape[-1]
     if length % mesh.first.size:
         raise ValueError(
             f"{site}: sequence parallelism needs equal parts of a sequence, but d1 = "
@@ -129,6 +135,6 @@ class ATPPositions(nn.Module):
         (table,) = used_by_tokens(self.mesh, piece(self, "weight"))
         require_positions(self.site, positions, table.shape[0])
         if self.mesh.splits_tokens:
-            require_tokens_divide(self.site, self.mesh, positions)
+            require_tokens_divide(self.site, self.mesh, positions.shape[-1])
             positions = positions.chunk(self.mesh.first.size, -1)[self.mesh.row]
         return nn.functional.embedding(positions, table)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.embedding import first_token, vocabulary_part
-from atp.tensor_parallel.linear import ATPLinear, refuse_split_tokens
+from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.mesh import Mesh
 
 __all__ = ["ATPHead"]
@@ -18,11 +18,19 @@ class ATPHead(ATPLinear):
 
     Every rank must compute the same loss from it: each keeps its part of the gradient, and nothing
     is summed.
+
+    Raises:
+        ValueError: a rank has only some tokens here; a model of transformers has all outside its
+            blocks.
     """
 
     @classmethod
     def of(cls, linear: nn.Linear, mesh: Mesh, site: str) -> "ATPHead":
-        refuse_split_tokens(mesh, site)
+        if mesh.splits_tokens:
+            raise ValueError(
+                f"{site}: it needs all tokens of a sequence, of which a rank has only some on "
+                f"{mesh}; give it the role Column, or use init_mesh() without sequence_parallel"
+            )
         parts = (vocabulary_part(linear.out_features, mesh, site),)
         return cls.from_linear(linear, "column", mesh, parts, site)
 

@@ -19,16 +19,17 @@ from atp.tensor_parallel.attention import (
     heads_of_columns,
     scatter_hop,
 )
-from atp.tensor_parallel.conjugates import arrive, depart
+from atp.tensor_parallel.block_tokens import BlockTokens, change_hidden_state
+from atp.tensor_parallel.conjugates import Hop, arrive, depart
 from atp.tensor_parallel.linear import (
     ATPLinear,
     column_steps,
-    refuse_split_tokens,
     require_piece,
 )
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
+from atp.tensor_parallel.precision import as_autocast_does
 from atp.tensor_parallel.randomness import ATPDropout
 
 __all__ = ["COUNTS_OF_HEADS", "keep_attention"]
@@ -61,7 +62,6 @@ def keep_attention(
     Raises:
         ValueError: the mesh cannot share its heads equally.
     """
-    refuse_split_tokens(mesh, site)
     counts.check(mesh, site)
     of_row = counts.on_row(mesh.first.size)
     slicing = heads_of_columns(of_row, mesh.second.size)
@@ -85,7 +85,7 @@ def keep_attention(
     last.slicing, last.heads = slicing, heads
     kept._modules[output[0]] = last
     if dropout is not None:
-        leaving = _OutputDropout(module._modules[dropout].p, mesh.randomness)
+        leaving = _OutputDropout(module._modules[dropout].p, mesh)
         leaving.heads = heads
         kept._modules[dropout] = leaving
     _count_its_heads(kept, slicing, counts.width)
@@ -121,11 +121,15 @@ def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
     """No other rank has its heads' probabilities, so their dropout is not shared either."""
     drawing = contextlib.ExitStack()
 
-    def begin(module: Any, inputs: Any, named: Any) -> None:
+    def begin(module: Any, inputs: Any, named: Any) -> Any:
+        heads, arrived = module.atp_heads, None
+        if mesh.splits_tokens:
+            inputs, named, arrived = heads.gather_tokens(inputs, named)
         given = [x for x in (*inputs, *named.values()) if isinstance(x, torch.Tensor)]
-        module.atp_heads.begin(given)
+        heads.begin(given, arrived)
         if module.training and given:
             drawing.enter_context(mesh.randomness.of_rank(given[0].device))
+        return inputs, named
 
     def end(module: Any, _inputs: Any, outputs: Any) -> None:
         drawing.close()
@@ -148,17 +152,32 @@ class _HeadsOfRank:
 
     def __init__(self, layers: Sequence["_Input"], slicing: Heads, site: str):
         self._layers, self._slicing, self._site = layers, slicing, site
+        self.tokens = BlockTokens(layers[0].mesh)  # share_tokens() gives all blocks the same
         self.begin([])
 
-    def begin(self, given: Sequence[torch.Tensor]) -> None:
-        """given: the block's inputs."""
-        self._given = given
+    def gather_tokens(self, inputs: tuple, named: Mapping[str, Any]) -> tuple[tuple, dict, Hop]:
+        """The block's arguments with the tokens of all rows, and the collective they come from."""
+        hops = []
+
+        def gather(x: torch.Tensor) -> torch.Tensor:
+            (narrow,) = as_autocast_does(x)
+            whole, hop = self.tokens.gather(narrow)
+            hops.append(hop)
+            return whole
+
+        inputs, named = change_hidden_state(inputs, named, gather, self._site)
+        return inputs, named, hops[0]
+
+    def begin(self, given: Sequence[torch.Tensor], arrived: Hop | None = None) -> None:
+        """given: the block's inputs. arrived: the collective that its hidden state comes from."""
+        self._given, self._arrived = given, arrived
         self._x: torch.Tensor | None = None
         self._ready: dict[int, torch.Tensor] = {}
         self._made: torch.Tensor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_given": [], "_x": None, "_ready": {}, "_made": None}
+        no_run = {"_given": [], "_arrived": None, "_x": None, "_ready": {}, "_made": None}
+        return vars(self) | no_run
 
     def queries_keys_or_values(self, layer: "_Input", x: torch.Tensor) -> torch.Tensor:
         number = next(i for i, each in enumerate(self._layers) if each is layer)
@@ -173,8 +192,15 @@ class _HeadsOfRank:
         return self._ready.pop(number)
 
     def _compute(self, x: torch.Tensor) -> None:
-        hop = scatter_hop(self._layers[0].mesh.second, self._slicing)
-        outputs = run(column_steps(self._layers, x, hop))
+        mesh = self._layers[0].mesh
+        if mesh.splits_tokens and self._arrived is None:
+            raise ValueError(
+                f"{self._site}: it calls {self._layers[0].site} twice on its input, whose gradient "
+                "sequence parallelism sums once; use init_mesh() without sequence_parallel"
+            )
+        hop = scatter_hop(mesh.second, self._slicing)
+        outputs = run(column_steps(self._layers, x, hop, self._arrived))
+        self._arrived = None
         alone = len(self._layers) == 1
         each = [outputs] if alone else outputs.split(self._slicing.shares(), -1)
         self._x, self._ready = x, dict(enumerate(each))
@@ -209,6 +235,11 @@ class _Output(ATPLinear):
 
     heads: _HeadsOfRank
     slicing: Heads
+
+    def _outward_hop(self) -> Hop:
+        if self.mesh.splits_tokens:
+            return self.heads.tokens.scatter_hop()
+        return super()._outward_hop()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         second = self.mesh.second

@@ -32,7 +32,6 @@ __all__ = [
     "column_steps",
     "cut_parameter",
     "piece_of",
-    "refuse_split_tokens",
     "require_divides",
     "require_piece",
 ]
@@ -175,18 +174,25 @@ class ATPLinear(nn.Module):
         )
 
 
-def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None = None) -> Steps:
+def column_steps(
+    linears: Sequence[ATPLinear],
+    x: torch.Tensor,
+    hop: Hop | None = None,
+    arrived: Hop | None = None,
+) -> Steps:
     """The outputs of column-first layers of one input, concatenated, in one product and one sum.
 
     hop: the collective on the products; default: a sum over dimension 2.
+    arrived: the collective that x comes from, if that is done already.
     """
     first = linears[0]
     hop = hop or reduce_hop(first.input_dimension)
-    inwards = first._inward_hop()
+    inwards = arrived or first._inward_hop()
     weight = _side_by_side([linear.operand("weight") for linear in linears])
     bias = _side_by_side(_biases(linears))
     x, weight, bias = as_autocast_does(x, weight, bias)
-    x = yield from _entering(x, inwards)
+    if arrived is None:
+        x = yield from _entering(x, inwards)
     token = depart(product(x, weight, inwards), hop, bias)
     yield
     return arrive(token, hop)
@@ -234,15 +240,6 @@ def cut_parameter(full: torch.Tensor | None, cut: Cut, mesh: Mesh) -> nn.Paramet
         return None
     trained = full.requires_grad or not isinstance(full, nn.Parameter)
     return nn.Parameter(piece_of(full.detach(), cut, mesh), requires_grad=trained)
-
-
-def refuse_split_tokens(mesh: Mesh, site: str) -> None:
-    """Raises ValueError for a module that must see whole sequences between the blocks."""
-    if mesh.splits_tokens:
-        raise ValueError(
-            f"{site}: it needs all tokens of a sequence, of which a rank has only some on {mesh}; "
-            "use init_mesh() without sequence_parallel, or atp's own AttentionRole and Column"
-        )
 
 
 def require_divides(dimension: Dimension, site: str, what: str, number: int) -> None:

@@ -50,6 +50,10 @@ class Mesh:
         """Whether a rank has only some of a sequence's tokens between the blocks."""
         return self.sequence_parallel and self.first.size > 1
 
+    def with_whole_sequences(self) -> "Mesh":
+        """The same mesh, for modules of which every row has all tokens."""
+        return dataclasses.replace(self, sequence_parallel=False)
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.first.size, self.second.size
@@ -127,7 +131,7 @@ def init_mesh(
         sequence_parallel: between the blocks each of the d1 ranks of a column has some of the
             tokens of every sequence, instead of a copy of all. Norms and dropouts work on these,
             and each sum on dimension 1 becomes a reduce-scatter and an all-gather. d1 must divide
-            the sequences' length. Not for models of transformers.
+            the sequences' length.
         dtype: the type of the activations that "auto" plans for; default: the model file's.
         options: an `atp.torch.Options` for the dimensions that do not use "gloo".
         patience: how long to wait for the other ranks.
@@ -170,8 +174,7 @@ def _make(request: Request, options: Any) -> Mesh:
     )
     data, first, second = dimensions
     tokens = request.sequence_parallel
-    splits = tokens and first.size > 1
-    randomness = Randomness(request.seed, data.index, first.index, second.index, splits)
+    randomness = Randomness(request.seed, data.index, first.index, second.index)
     mesh = Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan, tokens)
     _current.append(mesh)
     return mesh

@@ -21,6 +21,7 @@ __all__ = [
     "Move",
     "ReduceSlice",
     "Sequences",
+    "Slice",
     "Slicing",
     "Tokens",
 ]
@@ -89,15 +90,24 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """The last axis but one is the sequence, and each rank gets consecutive tokens of it."""
+    """The last axis but one is the sequence, and each rank gets consecutive tokens of it.
+
+    padding: the number of tokens, all zero, that the slices have and the sequence does not.
+    """
 
     count: int
+    padding: int = 0
 
     def split(self, whole: torch.Tensor) -> torch.Tensor:
+        if self.padding:
+            whole = torch.nn.functional.pad(whole, (0, 0, 0, self.padding))
         return whole.unflatten(-2, (self.count, -1)).movedim(-3, 0)
 
     def join(self, stacked: torch.Tensor) -> torch.Tensor:
-        return stacked.movedim(0, -3).flatten(-3, -2)
+        padded = stacked.movedim(0, -3).flatten(-3, -2)
+        if not self.padding:
+            return padded
+        return padded.narrow(-2, 0, padded.shape[-2] - self.padding).contiguous()
 
     def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor:
         return bias
@@ -154,6 +164,18 @@ class ReduceSlice:
 
     def _own_slice(self, whole: torch.Tensor) -> torch.Tensor:
         return self.slicing.split(whole)[self.dimension.index].contiguous()
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """This rank's slice of a tensor that all ranks hold, in separate memory; nothing is sent."""
+
+    dimension: Dimension
+    slicing: Slicing
+
+    def start(self, tensor: torch.Tensor) -> Landing:
+        own = self.slicing.split(tensor)[self.dimension.index]
+        return Landing(Flight(own.clone(memory_format=torch.contiguous_format)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
+from atp.tensor_parallel.block_tokens import name_of_blocks, share_tokens
 from atp.tensor_parallel.dtensors import check_placements, distribute
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
 from atp.tensor_parallel.randomness import ATPDropout
-from atp.tensor_parallel.roles import Plan, Role
+from atp.tensor_parallel.roles import KeptAttentionRole, Plan, Role
 from atp.tensor_parallel.unchanged import is_like_transformers
 from atp.tensor_parallel.watch import watch_first_runs
 from atp.tensor_parallel.whole_offers import offer_what_is_whole
@@ -67,16 +68,19 @@ def parallelize(
         plan, mesh = None, plan
     mesh = mesh or current_mesh()
     error, roles, replacements, modules, said, watched = None, {}, {}, {}, "", False
+    blocks = None
     try:
         _check_is_whole(model)
         watched = plan is None and is_like_transformers(model)
         plan = plan_of(model) if plan is None else plan
         _check_chunks(model, chunks)
         roles = roles_of(model, plan)
-        replacements = _build(model, roles, mesh)
+        if watched and mesh.splits_tokens:
+            blocks = _name_of_blocks(model, roles)
+        replacements = _build(model, roles, mesh, blocks)
         if dtensors:
             check_placements(replacements, mesh)
-        replacements |= _dropouts(model, replacements, mesh)
+        replacements |= _dropouts(model, replacements, mesh, blocks)
         modules = _describe(model, roles)
         said = _fingerprint(model, modules, mesh, chunks) + ", DTensors" * dtensors
     except (ValueError, TypeError) as wrong:
@@ -87,8 +91,9 @@ def parallelize(
         distribute(model, mesh)
     model.atp_mesh = mesh
     offer_what_is_whole(model, mesh)
-    if watched and mesh.second.size > 1:
-        watch_first_runs(model, roles)
+    ends = share_tokens(model, blocks, mesh) if blocks is not None else []
+    if watched and (mesh.second.size > 1 or blocks is not None):
+        watch_first_runs(model, roles, mesh, blocks, ends)
     _run_with_its_randomness(model, mesh)
     if chunks > 1:
         model.forward = functools.partial(_chunked_forward, model, chunks)
@@ -131,16 +136,30 @@ def roles_of(model: nn.Module, plan: Plan) -> dict[str, Role]:
     return roles
 
 
-def _build(model: nn.Module, roles: Mapping[str, Role], mesh: Mesh) -> dict[str, nn.Module]:
+def _name_of_blocks(model: nn.Module, roles: Mapping[str, Role]) -> str:
+    attention = [name for name, role in roles.items() if isinstance(role, KeptAttentionRole)]
+    return name_of_blocks(model, attention)
+
+
+def _mesh_at(name: str, mesh: Mesh, blocks: str | None) -> Mesh:
+    """The mesh as a module sees it. blocks: outside of these all rows have all tokens."""
+    is_outside = blocks is not None and not name.startswith(f"{blocks}.")
+    return mesh.with_whole_sequences() if is_outside else mesh
+
+
+def _build(
+    model: nn.Module, roles: Mapping[str, Role], mesh: Mesh, blocks: str | None
+) -> dict[str, nn.Module]:
     replacements = {
-        name: role.build(model.get_submodule(name), mesh, name) for name, role in roles.items()
+        name: role.build(model.get_submodule(name), _mesh_at(name, mesh, blocks), name)
+        for name, role in roles.items()
     }
     _check_all_have_roles(model, replacements)
     return replacements
 
 
 def _dropouts(
-    model: nn.Module, replacements: Mapping[str, nn.Module], mesh: Mesh
+    model: nn.Module, replacements: Mapping[str, nn.Module], mesh: Mesh, blocks: str | None
 ) -> dict[str, nn.Module]:
     """The dropouts between the modules with roles."""
     found = {}
@@ -148,7 +167,7 @@ def _dropouts(
         if any(name.startswith(f"{replaced}.") for replaced in replacements):
             continue
         if type(module) is nn.Dropout:
-            found[name] = ATPDropout(module.p, mesh.randomness)
+            found[name] = ATPDropout(module.p, _mesh_at(name, mesh, blocks))
         elif isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             raise ValueError(
                 f"{name}: a {type(module).__name__} cannot be cut; nn.Dropout can, or p=0"

@@ -12,10 +12,13 @@ activation checkpointing, which restores the generator, draws the same masks aga
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from atp.tensor_parallel.mesh import Mesh
 
 __all__ = ["ATPDropout", "Randomness", "generators_of"]
 
@@ -27,9 +30,8 @@ class Randomness:
     batches: the number of training batches run. A checkpoint needs only this and the seed.
     """
 
-    def __init__(self, seed: int, replica: int, row: int, column: int, splits_tokens: bool = False):
+    def __init__(self, seed: int, replica: int, row: int, column: int):
         self.seed, self.batches = seed, 0
-        self._splits_tokens = splits_tokens
         self._replica, self._row, self._column = replica, row, column
         self._shared: list[torch.Generator] = []  # the state that all ranks share, during a core
 
@@ -47,10 +49,6 @@ class Randomness:
             yield
         finally:
             torchs.set_state(before)
-
-    def of_stream(self, device: torch.device) -> contextlib.AbstractContextManager[None]:
-        """For activations between the blocks: those of a column are copies, or different tokens."""
-        return self.of_rank(device) if self._splits_tokens else self.of_column(device)
 
     def of_column(self, device: torch.device) -> contextlib.AbstractContextManager[None]:
         """For [Replicate, Shard]: all ranks of a column of the mesh draw the same numbers."""
@@ -108,14 +106,16 @@ class ATPDropout(nn.Module):
     """Dropout of [..., h/d2], the residual stream and its summands: the same in a column, whose
     ranks hold copies; with sequence parallelism different on each rank, as their tokens are."""
 
-    def __init__(self, p: float, randomness: Randomness):
+    def __init__(self, p: float, mesh: "Mesh"):
         super().__init__()
-        self.p, self._randomness = p, randomness
+        self.p, self._mesh = p, mesh
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
-        with self._randomness.of_stream(x.device):
+        randomness = self._mesh.randomness
+        draws = randomness.of_rank if self._mesh.splits_tokens else randomness.of_column
+        with draws(x.device):
             return nn.functional.dropout(x, self.p)
 
     def extra_repr(self) -> str:

@@ -154,7 +154,7 @@ def _dropout(module: nn.Module, name: str | None, mesh: Mesh, site: str) -> ATPD
         return None
     child = getattr(module, name, None)
     _expect(child, nn.Dropout, f"{site}.{name}")
-    return ATPDropout(child.p, mesh.randomness)
+    return ATPDropout(child.p, mesh)
 
 
 def _counts(

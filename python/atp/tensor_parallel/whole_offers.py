@@ -32,6 +32,8 @@ def _refuse_what_is_cut(model: nn.Module, mesh: Mesh) -> None:
     if mesh.second.size > 1:
         cut["output_hidden_states"] = "has only a piece of each hidden state"
         cut["inputs_embeds"] = "takes only a piece of the embedded tokens; give it input_ids"
+    elif mesh.splits_tokens:
+        cut["output_hidden_states"] = "has only some tokens of each hidden state"
 
     def check(module: Any, _inputs: Any, named: Mapping[str, Any]) -> None:
         for what, why in cut.items():

@@ -15,6 +15,7 @@ from atp.tensor_parallel import (
     clip_grad_norm_,
     init_mesh,
     parallelize,
+    plan_of,
     vocabulary_parallel_cross_entropy,
 )
 from atp.tensor_parallel.sharding import Cut, cuts_of
@@ -311,25 +312,24 @@ def test_what_cannot_share_its_tokens_is_refused(gloo_ranks):
         mesh = init_mesh(4, 1, sequence_parallel=True)
         model = parallelize(test_models.make(test_models.GPT), mesh=mesh)
         seven = refused(lambda: model(torch.zeros(2, 7, dtype=torch.long)))
-        theirs = refused(lambda: parallelize(Llama().double(), mesh))
+        theirs = Llama().double()
+        whole_logits = refused(lambda: parallelize(theirs, plan_of(theirs), mesh))
         mesh.close()
-        config = PLANNED["Llama"][2] | {"transformers_version": "5"}
-        flat = {"levels": [FLAT["levels"][0] | {"count": 4}]}
-        planned = refused(
-            lambda: init_mesh("auto", topology=flat, model=config, sequence_parallel=True)
-        )
-        assert "sequence parallelism is not for models of transformers" in planned
         alone = init_mesh(1, 4, sequence_parallel=True)  # one row: nothing to share
         parallelize(test_models.make(test_models.GPT), mesh=alone)(torch.zeros(2, 7).long())
-        return str(mesh), seven, theirs
+        return str(mesh), seven, whole_logits
 
-    for name, seven, theirs in gloo_ranks.run(4, body, backend="gloo"):
+    for name, seven, whole_logits in gloo_ranks.run(4, body, backend="gloo"):
         assert name == "Mesh(4, 1) over gloo/gloo, sequence parallel"
         assert seven == (
             "tokens: sequence parallelism needs equal parts of a sequence, but d1 = 4 does not "
             "divide its 7 tokens; pad the sequences, or choose another mesh"
         )
-        assert "needs all tokens of a sequence, of which a rank has only some" in theirs
+        assert whole_logits == (
+            "lm_head: it needs all tokens of a sequence, of which a rank has only some on Mesh(4, "
+            "1) over gloo/gloo, sequence parallel; give it the role Column, or use init_mesh() "
+            "without sequence_parallel"
+        )
 
 
 def test_layers_of_ones_own_gather_and_scatter_tokens(gloo_ranks):
