@@ -1,5 +1,6 @@
 // Makes a world from its plan, and carries out the faults that scenarios cause by hand.
 #include <algorithm>
+#include <set>
 
 #include "atp/sim/probes.h"
 #include "atp/sim/world.h"
@@ -48,6 +49,15 @@ SwitchConfig switch_config(const Plan& plan, std::uint64_t life) {
   return config;
 }
 
+// Of the servers over which its tensors are spread.
+std::uint16_t servers_of(const Plan& plan, const JobPlan& job) {
+  std::set<std::uint16_t> first_streams;
+  for (const JobPlan& other : plan.jobs) {
+    if (other.key == job.key) first_streams.insert(other.first_stream);
+  }
+  return static_cast<std::uint16_t>(first_streams.size());
+}
+
 WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   const JobPlan& job = plan.jobs[index];
   WorkerConfig config;
@@ -61,6 +71,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.number_format = job.number_format;
   config.overflow = job.overflow;
   config.congestion = job.congestion;
+  config.servers = servers_of(plan, job);
   config.max_operations = job.max_operations;
   config.first_sequence = plan.first_sequence;
   config.first_operation = plan.first_operation;

@@ -65,7 +65,7 @@ class Testbed:
             levels[-1]["aggregation"] = {
                 "payload_bytes": 1400, "header_bytes": 90, "servers": "dedicated",
                 "server_hosts": 1, "server_bandwidth": rate(self.server),
-                "switch_bandwidth": rate(self.switch), "burst": 1024, "stream_share": PAYLOAD,
+                "switch_bandwidth": rate(self.switch), "burst": 256, "stream_share": PAYLOAD,
             }  # fmt: skip
         return {"name": self.name, "levels": levels}
 

@@ -235,7 +235,9 @@ TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
 
 // Clearing the memory while handling one packet would stall all other jobs.
 TEST(Limits, AJoinMakesAServerReserveMemoryButNotTouchIt) {
-  ServerHarness h{ServerConfig{}};
+  ServerConfig config;
+  config.wmax = 1024;
+  ServerHarness h{config};
   TestJoin join = h.join_of(0, 1, false);
   join.body.stream_count = 8;
   join.body.max_value_count = ATP_VALUES_MAX;

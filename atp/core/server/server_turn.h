@@ -18,7 +18,7 @@ namespace atp {
 
 struct ServerConfig {
   std::uint64_t boot_id = 1;  // differs at each start; 0 counts as 1
-  std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
+  std::uint32_t wmax = 256;   // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
   Placement placement;
   bool rehash = true;              // after a collision (§3.6)

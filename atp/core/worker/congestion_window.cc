@@ -11,11 +11,11 @@ constexpr std::uint64_t kStep = 1500;
 }  // namespace
 
 CongestionWindow::CongestionWindow(CongestionPolicy policy, std::uint64_t packet_bytes,
-                                   std::uint64_t most)
+                                   std::uint64_t most, std::uint64_t servers)
     : policy_(policy),
       packet_bytes_(packet_bytes),
-      most_(std::max(most, 2 * packet_bytes)),
-      bytes_(std::clamp(std::min(kInitialPackets * packet_bytes, kInitialBytesMax),
+      most_(std::max(most / servers, 2 * packet_bytes)),
+      bytes_(std::clamp(std::min(kInitialPackets * packet_bytes, kInitialBytesMax) / servers,
                         2 * packet_bytes, most_)) {}
 
 bool CongestionWindow::on_answer(std::uint64_t bytes, bool ecn, bool limited) {

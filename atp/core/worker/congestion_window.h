@@ -9,7 +9,10 @@
 // (docs/protocol.md §5, *Congestion*; paper §3.7). The worker reports answers and losses, and
 // checks the window before each first transmission.
 //
-// It starts with 200 packets, at most 256 KiB. Policy kAimd: slow start up to a threshold, then
+// It starts with 200 packets, at most 256 KiB, divided by the number of servers that the worker's
+// host sends to at once: they share its link. With whole windows to each, the queues of the links
+// fill up with one server's packets while another waits for its own (docs/performance.md,
+// *Aggregation hosts*). Policy kAimd: slow start up to a threshold, then
 // 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN
 // takes a fifth, once per window, down to two packets (H30). A mark comes from a queue that has
 // only begun to build, so it takes less than a loss, which comes from one that has overflowed (RFC
@@ -24,8 +27,10 @@ class CongestionWindow {
   static constexpr std::uint64_t kInitialBytesMax = 256 * 1024;
 
   CongestionWindow() = default;
-  // It never grows beyond `most`, the most that the streams can have in flight.
-  CongestionWindow(CongestionPolicy policy, std::uint64_t packet_bytes, std::uint64_t most);
+  // It never grows beyond its part of `most`, the most that the streams can have in flight.
+  // `servers`: how many the host sends to at once, each with a window.
+  CongestionWindow(CongestionPolicy policy, std::uint64_t packet_bytes, std::uint64_t most,
+                   std::uint64_t servers = 1);
 
   std::uint64_t bytes() const { return bytes_; }
   // `bytes` were answered. `limited`: the window, not the application, held packets back. Returns

@@ -44,6 +44,16 @@ TEST(CongestionWindow, StartsWith200PacketsAtMost256KiB) {
   }
 }
 
+TEST(CongestionWindow, IsAnEqualPartOfItIfTheHostSendsToSeveralServers) {
+  for (const std::uint64_t servers : {1, 2, 4}) {
+    CongestionWindow window(CongestionPolicy::kAimd, kPacket, kMax, servers);
+    EXPECT_EQ(window.bytes(), kFirst / servers);
+    for (int i = 0; i < 9; ++i) answer_window(window);
+    EXPECT_EQ(window.bytes(), kMax / servers) << "and never grows beyond its part";
+  }
+  EXPECT_EQ(CongestionWindow(CongestionPolicy::kAimd, kPacket, kMax, 1000).bytes(), 2 * kPacket);
+}
+
 TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsItsMaximum) {
   CongestionWindow window(CongestionPolicy::kAimd, kPacket, 100 * kFirst);
   answer_window(window);

@@ -154,8 +154,9 @@ void Worker::apply(const MembershipChange& change) {
 void Worker::make_streams() {
   const std::uint64_t packet_bytes = atp_packet_bytes(bitmap_words_for(config_.world_size),
                                                       ATP_KIND_SUM_PLAIN, agreed().value_count);
-  congestion_ = CongestionWindow(config_.congestion, packet_bytes,
-                                 packet_bytes * agreed().wmax * config_.stream_count);
+  congestion_ =
+      CongestionWindow(config_.congestion, packet_bytes,
+                       packet_bytes * agreed().wmax * config_.stream_count, config_.servers);
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
