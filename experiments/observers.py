@@ -2,7 +2,7 @@
 
     .venv/bin/python -m experiments.observers [--mbit N] [--rounds N] [FOLDER]
 
-Four ranks on links of their own, a switch and a server on links of five times that. Off: no status,
+Four ranks on links of their own, a switch and a server on links of four times that. Off: no status,
 no metrics, no flight recorder. On: counter files every second, JSON logs, metrics that are scraped
 every second, `atp view` with a reader of its page every second, and a flight recorder with a folder
 on each rank. The same all-reduces run with both, alternately, and the digests of all ranks must
@@ -24,7 +24,7 @@ from experiments.fragment_costs import (
     summary,
 )
 
-RANKS, WIDE = 4, 5
+RANKS, WIDE = 4, 4
 READ = "import sys, time, urllib.request as u\nwhile True:\n"
 READ += " for url in sys.argv[1:]: u.urlopen(url, timeout=5).read()\n time.sleep(1)\n"
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m experiments.defence.keys [--mbit N] [--rounds N] [--forged N] [FOLDER]
 
-Four ranks on links of their own, a switch and a server on links of five times that: the same
+Four ranks on links of their own, a switch and a server on links of four times that: the same
 all-reduces without and with keys, alternately; then with keys while a fifth host sends forged
 packets to the switch, of which every field is right but the tag (forge_tags.py). The switch must
 count each of them, and the digests of all ranks must agree. Writes keys.csv into FOLDER (default:
@@ -28,7 +28,7 @@ from experiments.fragment_costs import (
 )
 
 FORGE = Path(__file__).with_name("forge_tags.py")
-RANKS, WIDE = 4, 5
+RANKS, WIDE = 4, 4
 DATAGRAM = 40 + 8 + 4 * VALUES + 12
 
 
