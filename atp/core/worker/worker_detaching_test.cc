@@ -135,7 +135,7 @@ TEST(WorkerDetaching, OnlyAnAnswerThroughTheTreeAttachesIt) {
   const auto again = gradients(sent);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].to, kTestSwitch);
-  EXPECT_EQ(again[0].view().header.flags, 0) << "step 1 of the ladder";
+  EXPECT_EQ(again[0].view().header.flags, 0) << "rung 1 of the ladder";
 }
 
 TEST(WorkerDetaching, TheSecondReturnWaits) {
