@@ -30,13 +30,13 @@ def figure_11(size):
         f"{max(found['gloo_float32']):.4f}",
         [
             Check(
-                "loss over atp (32 bits) relative to Gloo's",
+                "loss after training over atp with 32 bits, divided by Gloo's",
                 mean["int32"] / mean["gloo_float32"],
                 0.99,
                 1.01,
             ),
             Check(
-                "loss over atp (16 bits) relative to Gloo's",
+                "loss after training over atp with 16 bits, divided by Gloo's",
                 mean["int16"] / mean["gloo_float32"],
                 0.97,
                 1.03,

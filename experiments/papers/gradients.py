@@ -171,9 +171,12 @@ def table_1(size):
         spread_text(shares),
         [
             Check(
-                "share of false positives, 64 workers minus 8", shares[64][0] - shares[8][0], 0, 1
+                "share of false positives with 64 workers, minus that with 8",
+                shares[64][0] - shares[8][0],
+                0,
+                1,
             ),
-            Check("false positives per epoch, 64 workers", per_epoch[64], 1),
+            Check("false positives per epoch with 64 workers", per_epoch[64], 1),
         ],
         curves(rows, {"false positives, of all packets": shares}),
     )
@@ -194,9 +197,9 @@ def small_gradients(size):
         rows,
         spread_text(below),
         [
-            Check("share below 1e-5, 8 workers", below[8][0], 0.001, 0.6),
+            Check("share of values below 1e-5 with 8 workers", below[8][0], 0.001, 0.6),
             Check(
-                "lost in blocks at 64 workers, over the share below 1e-5",
+                "share of values lost in blocks with 64 workers, divided by the share below 1e-5",
                 blocks[64][0] / below[64][0],
                 0,
                 0.1,
@@ -223,9 +226,10 @@ def overflow(size):
         rows,
         spread_text(fixed),
         [
-            Check("share of fragments that overflow, 8 workers", over[8][0], 0, 0.001),
+            Check("share of fragments that overflow with 8 workers", over[8][0], 0, 0.001),
             Check(
-                "values lost in blocks minus those lost at the fixed scale, 8 workers",
+                "share of values lost in blocks, minus that lost with the fixed scale, "
+                "with 8 workers",
                 blocks[8][0] - fixed[8][0],
                 -1,
                 0,

@@ -70,18 +70,18 @@ def figure_10(size):
         largest_spread(table, "goodput_gbit"),
         [
             Check(
-                "ATP over the pool at 0.1 % loss, both relative to no loss",
+                "what ATP keeps of its goodput at 0.1 % loss, divided by what the pool keeps",
                 kept["atp", 1e-3] / kept["pool", 1e-3],
                 1.1,
                 20,
             ),
             Check(
-                "ATP over the pool at 1 % loss, both relative to no loss",
+                "what ATP keeps of its goodput at 1 % loss, divided by what the pool keeps",
                 kept["atp", 1e-2] / kept["pool", 1e-2],
                 1.1,
                 40,
             ),
-            Check("ATP at 0.01 % loss, relative to no loss", kept["atp", 1e-4], 0.7, 1.02),
+            Check("what ATP keeps of its goodput at 0.01 % loss", kept["atp", 1e-4], 0.7, 1.02),
         ],
         figure,
     )

@@ -30,8 +30,19 @@ def figure_9(size):
         table,
         largest_spread(table, "packets_to_server"),
         [
-            Check("packets to the server, rack-scale over two levels", at[1] / at[2], 2.9, 3.1),
-            Check("packets to the server, no switch over two levels", at[0] / at[2], 5.8, 6.2),
+            Check(
+                "packets to the server with aggregation at rack scale, "
+                "divided by those with two levels",
+                at[1] / at[2],
+                2.9,
+                3.1,
+            ),
+            Check(
+                "packets to the server without a switch, divided by those with two levels",
+                at[0] / at[2],
+                5.8,
+                6.2,
+            ),
         ],
         bars(
             list(LEVELS.values()),
@@ -71,7 +82,12 @@ def figure_12(size):
         largest_spread(table, "goodput_gbit"),
         [
             Check("Jain's index of the two jobs", both["jain_least"], 0.98, 1),
-            Check("one job alone over one of two", alone["goodput_gbit"] / ours, 1.5, 2.5),
+            Check(
+                "goodput of one job alone, divided by that of one of two",
+                alone["goodput_gbit"] / ours,
+                1.5,
+                2.5,
+            ),
         ],
         bars(["one job alone", "each of two"], [triple(alone), tuple(v / 2 for v in triple(both))]),
     )
@@ -110,8 +126,20 @@ def figure_15(size):
         table,
         largest_spread(table, "goodput_gbit"),
         [
-            Check("with over without, window 1,024", at[1024, "aimd"] / at[1024, "fixed"], 2.5, 10),
-            Check("with over without, window 64", at[64, "aimd"] / at[64, "fixed"], 0.9, 1.1),
+            Check(
+                "goodput with congestion control, divided by that without, "
+                "at a largest window of 1,024",
+                at[1024, "aimd"] / at[1024, "fixed"],
+                2.5,
+                10,
+            ),
+            Check(
+                "goodput with congestion control, divided by that without, "
+                "at a largest window of 64",
+                at[64, "aimd"] / at[64, "fixed"],
+                0.9,
+                1.1,
+            ),
         ],
         lines(
             table,

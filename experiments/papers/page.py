@@ -61,6 +61,18 @@ def item(name, text):
     )
 
 
+def nested(text):
+    """An item of the list under an item."""
+    return textwrap.fill(
+        spaced(text),
+        120,
+        initial_indent="  * ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def anchor(entry):
     """As a link within the page, by the heading that GitHub makes of the title."""
     return f"[{entry.title.split(':')[0].split(',')[0]}](#{slug(entry.title)})"
@@ -101,7 +113,8 @@ def section(entry, found, pictures):
         item("why they differ", entry.why),
         item("does the claim hold", verdict(entry, found)),
         item("spread", found["spread"]),
-        item("asserted", "; ".join(held)),
+        "* **checked by this run**:",
+        *[nested(one) for one in held],
         item(
             "run",
             f"`.venv/bin/python -m experiments.papers --figure {entry.key}`, {form}, "

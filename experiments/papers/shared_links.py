@@ -32,9 +32,19 @@ def figure_16b(size):
         rows,
         f"{len(rows)} runs, the job's share {shares[0]:.2f} to {shares[1]:.2f}",
         [
-            Check("the job's share of its fair share, least", shares[0], 0.5, 1.8),
-            Check("the flow's share of its fair share", table["tcp_share"], 0.4, 1.5),
-            Check("both together, of the link", table["together"], 0.75, 1.1),
+            Check(
+                "what the job gets, divided by its fair share, in the worst run",
+                shares[0],
+                0.5,
+                1.8,
+            ),
+            Check("what the flow gets, divided by its fair share", table["tcp_share"], 0.4, 1.5),
+            Check(
+                "what both get together, divided by the link's bandwidth",
+                table["together"],
+                0.75,
+                1.1,
+            ),
         ],
         bars(
             ["job", "TCP flow", "both, of the link"],

@@ -48,10 +48,26 @@ def figure_13a(size):
         largest_spread(table, "goodput_gbit"),
         [
             Check(
-                "dynamic over static at 100 %", at["dynamic", full] / at["static", full], 0.9, 1.1
+                "goodput of dynamic sharing, divided by static sharing's, "
+                "with 100 % of the aggregators",
+                at["dynamic", full] / at["static", full],
+                0.9,
+                1.1,
             ),
-            Check("dynamic at half over dynamic at 100 %", kept, 0.85, 1.02),
-            Check("dynamic over static at a quarter", gain, 1.0, 1.5),
+            Check(
+                "goodput of dynamic sharing with half of the aggregators, "
+                "divided by that with 100 %",
+                kept,
+                0.85,
+                1.02,
+            ),
+            Check(
+                "goodput of dynamic sharing, divided by static sharing's, "
+                "with a quarter of the aggregators",
+                gain,
+                1.0,
+                1.5,
+            ),
         ],
         lines(
             table,
@@ -124,9 +140,13 @@ def figure_13b(size):
         rows,
         f"{len(size.seeds)} seeds, last fifth {last[1]:.2%} to {last[2]:.2%}",
         [
-            Check("share at the server, last fifth", last[0], 0, 0.05),
-            Check("share at the server, first fifth over last", first[0] / max(last[0], 1e-4), 2),
-            Check("share at the server without rehash, last fifth", fixed[0], 0.1, 1),
+            Check("share summed at the server in the last fifth of the run", last[0], 0, 0.05),
+            Check(
+                "share summed at the server in the first fifth, divided by that in the last",
+                first[0] / max(last[0], 1e-4),
+                2,
+            ),
+            Check("share summed at the server without rehash in the last fifth", fixed[0], 0.1, 1),
         ],
         figure,
     )
@@ -172,7 +192,15 @@ def figure_13c(size):
         "summed in the switch per interval as while it sums.",
         rows,
         f"{len(ratios)} seeds, {min(ratios):.2f} to {max(ratios):.2f}",
-        [Check("jobs 1 and 2 in the switch, job 3 off over on", min(ratios), 1.1, 20)],
+        [
+            Check(
+                "fragments of jobs 1 and 2 summed in the switch while job 3 pauses, "
+                "divided by those while it sums",
+                min(ratios),
+                1.1,
+                20,
+            )
+        ],
         figure,
     )
 
@@ -211,9 +239,24 @@ def figure_14(size):
         table,
         largest_spread(table, "goodput_gbit"),
         [
-            Check("rehash over static, 8 jobs", at["rehash"] / at["static"], 0.85, 1.05),
-            Check("linear over rehash, 8 jobs", at["linear"] / at["rehash"], 0, 0.6),
-            Check("hash without rehash over rehash, 8 jobs", at["hash"] / at["rehash"], 0, 0.8),
+            Check(
+                "goodput of rehash, divided by the static partition's, with 8 jobs",
+                at["rehash"] / at["static"],
+                0.85,
+                1.05,
+            ),
+            Check(
+                "goodput of linear placement, divided by rehash's, with 8 jobs",
+                at["linear"] / at["rehash"],
+                0,
+                0.6,
+            ),
+            Check(
+                "goodput of hash without rehash, divided by rehash's, with 8 jobs",
+                at["hash"] / at["rehash"],
+                0,
+                0.8,
+            ),
         ],
         lines(table, "jobs", PLACEMENTS, "jobs"),
     )
@@ -277,10 +320,21 @@ def figure_20(size):
         table,
         largest_spread(table, "kept"),
         [
-            Check("equal jobs, one over the other", at[equal, 1] / at[equal, 2], 0.85, 1.18),
-            Check("equal jobs, relative to alone", at[equal, 1], 0.7, 1.02),
             Check(
-                "5 workers over 2 workers, relative to alone",
+                "throughput of one of two equal jobs, divided by the other's",
+                at[equal, 1] / at[equal, 2],
+                0.85,
+                1.18,
+            ),
+            Check(
+                "throughput of one of two equal jobs, divided by that of the job alone",
+                at[equal, 1],
+                0.7,
+                1.02,
+            ),
+            Check(
+                "what the job of 5 workers keeps of its throughput, "
+                "divided by what that of 2 keeps",
                 at[uneven, 1] / at[uneven, 2],
                 0.8,
                 1.1,

@@ -130,8 +130,10 @@ def figure_11(size):
         rows,
         EXACT,
         [
-            Check("IC4: the paper's mesh, second dimension", second[2], 2, 2),
-            Check("IC2 and IC3: the equations' mesh, second dimension", max(second[:2]), 2, 2),
+            Check("d2 of the mesh chosen for IC4, which the paper chooses too", second[2], 2, 2),
+            Check(
+                "d2 of the meshes that the equations choose for IC2 and IC3", max(second[:2]), 2, 2
+            ),
         ],
         compare(["IC2", "IC3", "IC4"], paper, second, "d2 of the chosen mesh"),
     )
@@ -176,8 +178,18 @@ def figure_12(size):
         EXACT,
         [
             Check("largest deviation from the formula", worst, 0, 6e-5),
-            Check("ATP-OPT, 1,024 devices over 4", last["ATP-OPT"] / first["ATP-OPT"], 0.1, 0.2),
-            Check("ATP-1, 1,024 devices over 4", last["ATP-1"] / first["ATP-1"], 1.2, 1.4),
+            Check(
+                "cost of the best mesh of 1,024 devices, divided by that of 4",
+                last["ATP-OPT"] / first["ATP-OPT"],
+                0.1,
+                0.2,
+            ),
+            Check(
+                "cost of ATP-1 on 1,024 devices, divided by that on 4",
+                last["ATP-1"] / first["ATP-1"],
+                1.2,
+                1.4,
+            ),
         ],
         figure,
     )
