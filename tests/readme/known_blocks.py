@@ -194,6 +194,9 @@ TORCH = {
     ),
     "atp.torch.digest()": By("python/tests/test_page.py"),
     "mesh = init_device_mesh(": By("python/tests/test_page.py"),
+}
+
+TORCH_INTERNALS = {
     "bound: (N-1)/N * S/B, an all-reduce": By("tests/experiments/test_ring_beside_gloo.py"),
 }
 
@@ -217,6 +220,7 @@ BLOCKS = {
     "docs/status.md": STATUS,
     "docs/tensor-parallel-transformers.md": TRANSFORMERS,
     "docs/tensor-parallel.md": TENSOR_PARALLEL,
+    "docs/torch-internals.md": TORCH_INTERNALS,
     "docs/torch.md": TORCH,
     "docs/view.md": VIEW,
 }
