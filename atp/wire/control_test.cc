@@ -83,7 +83,7 @@ TEST(Join, HasTheseBytesAndIsReadBack) {
                                      0x0a, 0x0b, 0x0c, 0x0d,                          // streams
                                      0x01, 0x0e,                                      // largest K
                                      1,    3,                                         // versions
-                                     1,    1,                 // detached, scale mode
+                                     1,    1,                 // detached, number format
                                      0x11, 0x12, 0x13, 0x14,  // detachments
                                      2,    1,    0,    0}),   // hops
                            wire(hop(1)), wire(hop(2)), wire(hop(3)), Bytes(416 - 36 - 3 * 18)}));
@@ -164,7 +164,7 @@ TEST(JoinAck, HasTheseBytesAndIsReadBack) {
                              0,    0,    0x80, 0,                             // Wmax
                              0x01, 0x02, 0x02, 0x03,                          // K, world size
                              0x2b, 0x2c, 0x2d, 0x2e,                          // streams
-                             1,    1,    0x31, 0x32}));  // detached, scale mode, placement
+                             1,    1,    0x31, 0x32}));  // detached, number format, placement
   EXPECT_EQ(JoinAck::read(bytes), full_ack());
   expect_exact_length(bytes, [](const Bytes& b) { return JoinAck::read(b).has_value(); });
 }

@@ -56,7 +56,7 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kStreams: return "its stream range differs from the other ranks'";
     case RefusalReason::kValueCount:
       return "its path carries fewer values per packet than the job agreed on";
-    case RefusalReason::kNumberFormat: return "its scale mode differs from the other ranks'";
+    case RefusalReason::kNumberFormat: return "its number format differs from the other ranks'";
     case RefusalReason::kUpstream:
       return "the switch may not send to the next hop of the route (see --upstream)";
     case RefusalReason::kRoute:
@@ -64,7 +64,7 @@ std::string_view to_string(RefusalReason reason) {
              "last)";
     case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
     case RefusalReason::kRank: return "the rank is not below the world size";
-    case RefusalReason::kVersion: return "the rank speaks no protocol version that the node speaks";
+    case RefusalReason::kVersion: return "the rank and the node have no protocol version in common";
     case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
     case RefusalReason::kIncarnation: return "it waits in another incarnation of the job";
     case RefusalReason::kDraining:

@@ -148,7 +148,7 @@ def test_waiting_has_an_end_and_says_what_is_left(cluster, job):
     done = drain(cluster, cluster.server_address, "--wait", "1")
     assert done.returncode == 1
     assert f"server {cluster.server_address} is still draining, 1 job left" in done.stderr
-    assert "waited 1 s: draining goes on; wait longer, or end the rest by SIGTERM" in done.stderr
+    assert "waited 1 s: draining goes on; wait longer, or end the rest with SIGTERM" in done.stderr
 
 
 def test_a_node_that_has_been_restarted_meanwhile_counts_as_ended(cluster, job):
@@ -225,7 +225,7 @@ def test_a_node_that_answers_nobody_does_not_drain(cluster):
     cluster.wait_until(lambda: "listening on" in server.output(), "it", SECONDS)
     done = drain(cluster, cluster.server_address)
     assert done.returncode == 1
-    assert "nobody listens there over TCP: it has ended, or runs with --no-status" in done.stderr
+    assert "nothing listens there over TCP: it has ended, or runs with --no-status" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_only_the_whole_request_drains(cluster, request_bytes, reply):
         (["127.0.0.1"], 2, "127.0.0.1"),
         (["127.0.0.1:1,127.0.0.1:2"], 2, "put spaces between addresses"),
         (["127.0.0.1:1", "--wait", "-1"], 2, "--wait"),
-        (["127.0.0.1:1"], 1, "cannot drain 127.0.0.1:1: nobody listens there over TCP"),
+        (["127.0.0.1:1"], 1, "cannot drain 127.0.0.1:1: nothing listens there over TCP"),
         (["127.0.0.1:1", "127.0.0.1:2"], 1, "2 of 2 nodes did not drain"),
     ],
 )

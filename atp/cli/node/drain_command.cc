@@ -57,7 +57,7 @@ Reply ask(const Endpoint& node, std::string_view line) {
   if (!socket) {
     const bool refused = socket.error().message == std::generic_category().message(ECONNREFUSED);
     return {.nobody_listens = refused,
-            .problem = refused ? "nobody listens there" : socket.error().message};
+            .problem = refused ? "nothing listens there" : socket.error().message};
   }
   TimedStream stream(socket.value().fd(), kQuestionPatience);
   stream.write(line);
@@ -163,7 +163,7 @@ void wait_for_end(std::vector<DrainedNode> nodes, std::uint32_t wait_s) {
   }
   for (const DrainedNode& node : nodes) log_error("{}", node.what_is_left());
   throw CommandError(
-      fmt::format("waited {} s: draining goes on; wait longer, or end the rest by SIGTERM (the "
+      fmt::format("waited {} s: draining goes on; wait longer, or end the rest with SIGTERM (the "
                   "jobs of a server "
                   "fail, those of a switch go on)",
                   wait_s));

@@ -154,7 +154,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
 
 Result<std::string> contents_of(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return Error{path + ": it is no file"};
+  if (!std::filesystem::is_regular_file(path, error)) return Error{path + ": it is not a file"};
   if (std::filesystem::file_size(path, error) > kMostBytes) return Error{path + ": it is too big"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return Error{path + ": " + std::strerror(errno)};

@@ -184,7 +184,7 @@ void describe_pairs(const GpuMachine& machine, ImportedMachine& imported) {
       "The GPUs do not form a tree of equal groups, so each pair is described separately.");
   if (has_nvlink) return;
   imported.remarks.emplace_back(
-      "Each GPU has one slot. That pairs between sockets share a link is not modelled.");
+      "Each GPU has one slot. Links that pairs between sockets share are not modelled.");
 }
 
 // A layout orders devices by the levels, which may differ from the order of their numbers.

@@ -137,7 +137,7 @@ TEST(NvidiaTopology, UnequalSocketsAreASwitchBecauseAGpuHasOneSlot) {
   EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 32e9);
   EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(0, 1).value, 20e9);
   EXPECT_THAT(imported.value().remarks,
-              Contains(HasSubstr("between sockets share a link is not modelled")));
+              Contains(HasSubstr("between sockets share are not modelled")));
 }
 
 TEST(NvidiaTopology, EveryLevelHasADifferentName) {

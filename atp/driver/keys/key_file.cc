@@ -139,7 +139,7 @@ std::optional<std::string> tenant_name_problem(std::string_view name) {
       });
   if (fits) return {};
   return quote(name) +
-         " is no tenant's name (expected up to 64 letters, digits, \"-\", \"_\" or \".\")";
+         " is not a tenant's name (expected up to 64 letters, digits, \"-\", \"_\" or \".\")";
 }
 
 Result<std::vector<Tenant>> parse_keys(std::string_view text, const std::string& path) {

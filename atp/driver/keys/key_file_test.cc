@@ -43,8 +43,8 @@ TEST(KeyFile, SaysWhichLineIsWrongAndNeverShowsAKey) {
        "keys:2: expected a key of 64 hexadecimal digits after "
        "\"vision\", found a word of 4 characters"},
       {"a key with a wrong digit", "vision " + std::string(63, 'a') + "g", "a word of 64"},
-      {"a name with a slash", "a/b " + kHex, "\"a/b\" is no tenant's name"},
-      {"a long name", std::string(65, 'a') + " " + kHex, "is no tenant's name"},
+      {"a name with a slash", "a/b " + kHex, "\"a/b\" is not a tenant's name"},
+      {"a long name", std::string(65, 'a') + " " + kHex, "is not a tenant's name"},
       {"an unknown quota", "vision " + kHex + " ports=3", "unknown quota \"ports=3\""},
       {"no jobs", "vision " + kHex + " jobs=0", "\"jobs=0\" is not jobs=N"},
       {"jobs without a number", "vision " + kHex + " jobs=", "\"jobs=\" is not jobs=N"},

@@ -66,7 +66,7 @@ class HeadCounts:
         require_divides(mesh.first, site, "heads", self.heads)
         if self.kv % rows and rows % self.kv:
             raise ValueError(
-                f"{site}: d1 = {rows} does not divide its {self.kv} key-value heads and is no "
+                f"{site}: d1 = {rows} does not divide its {self.kv} key-value heads and is not a "
                 "multiple of them; choose another mesh"
             )
 

@@ -111,7 +111,7 @@ class ATPLayerNorm(_ShardedNorm):
     @classmethod
     def from_norm(cls, norm: nn.LayerNorm, mesh: Mesh, site: str = "norm") -> "ATPLayerNorm":
         if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: a LayerNorm of several axes cannot be cut")
+            raise ValueError(f"{site}: a LayerNorm of several axes cannot be split")
         return cls(norm.normalized_shape[0], norm.eps, norm.weight, norm.bias, mesh, site)
 
 
@@ -126,5 +126,5 @@ class ATPRMSNorm(_ShardedNorm):
         if is_rms_norm(norm):
             return cls(norm.weight.numel(), norm.variance_epsilon, norm.weight, None, mesh, site)
         if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: an RMSNorm of several axes cannot be cut")
+            raise ValueError(f"{site}: an RMSNorm of several axes cannot be split")
         return cls(norm.normalized_shape[0], norm.eps, norm.weight, None, mesh, site)

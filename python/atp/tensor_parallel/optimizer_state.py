@@ -60,7 +60,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, di
             if is_tensor and value.shape != parameter.shape and value.numel() != 1:
                 raise ValueError(
                     f"{type(optimizer).__name__} has {key!r} of shape {tuple(value.shape)} for "
-                    f"{names[parameter]}, which cannot be cut as the parameter is"
+                    f"{names[parameter]}, which cannot be split as the parameter is"
                 )
     return found
 

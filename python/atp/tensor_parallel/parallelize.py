@@ -170,7 +170,7 @@ def _dropouts(
             found[name] = ATPDropout(module.p, _mesh_at(name, mesh, blocks))
         elif isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             raise ValueError(
-                f"{name}: a {type(module).__name__} cannot be cut; nn.Dropout can, or p=0"
+                f"{name}: a {type(module).__name__} cannot be split; nn.Dropout can, or p=0"
             )
     return found
 
@@ -183,7 +183,7 @@ def _check_all_have_roles(model: nn.Module, replacements: dict[str, nn.Module]) 
     ]
     if left:
         more = f" and {len(left) - 4} more" if len(left) > 4 else ""
-        raise ValueError(f"plan: no role says how to cut {', '.join(left[:4])}{more}")
+        raise ValueError(f"plan: no role says how to split {', '.join(left[:4])}{more}")
 
 
 def _check_is_whole(model: nn.Module) -> None:

@@ -89,7 +89,7 @@ def _walk(name: str, module: nn.Module, plan: dict[str, Role]) -> None:
 
 def _unknown(name: str, module: nn.Module, why: str) -> ValueError:
     return ValueError(
-        f"{name}: a {type(module).__name__} cannot be cut: {why}; give the model's modules roles "
+        f"{name}: a {type(module).__name__} cannot be split: {why}; give the model's modules roles "
         "with plan={name: role}"
     )
 

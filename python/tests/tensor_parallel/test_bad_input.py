@@ -90,7 +90,7 @@ REFUSED_EVERYWHERE = {
     "key-value heads that fit no rows": (
         lambda rank: parallelize(Block(dataclasses.replace(GPT, heads=12, hidden=48, kv_heads=3)),
                                  mesh=init_mesh(4, 1)),
-        "does not divide its 3 key-value heads and is no multiple",
+        "does not divide its 3 key-value heads and is not a multiple",
     ),
     "a model that is parallelized already": (
         lambda rank: parallelize(parallelize(make(GPT), mesh=init_mesh(4, 1))),
@@ -106,7 +106,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a plan that leaves parameters out": (
         lambda rank: parallelize(Odd(), {"a": Column()}, init_mesh(4, 1)),
-        "no role says how to cut b.weight, b.bias",
+        "no role says how to split b.weight, b.bias",
     ),
     "a role of another kind of module": (
         lambda rank: parallelize(Block(GPT), {"norm1": Column()}, init_mesh(4, 1)),
@@ -150,7 +150,7 @@ REFUSED_EVERYWHERE = {
     "a dropout of whole channels": (
         lambda rank: parallelize(
             nn.Sequential(nn.Linear(8, 8), nn.Dropout1d()), {"0": Column()}, init_mesh(2, 2)),
-        "1: a Dropout1d cannot be cut",
+        "1: a Dropout1d cannot be split",
     ),
     "a parameter that replaced another": (
         lambda rank: clip_grad_norm_(parametrized(parallelize(make(GPT), mesh=init_mesh(2, 2))), 1),
