@@ -62,7 +62,7 @@ def test_a_key_is_made_once_and_only_its_owner_may_read_it(tmp_path):
     assert again.returncode == 1 and "a key is never overwritten" in again.stderr
     assert path.read_text() == before
     wrong = atp("key", "a/b", tmp_path / "other")
-    assert wrong.returncode == 2 and '"a/b" is no tenant\'s name' in wrong.stderr
+    assert wrong.returncode == 2 and '"a/b" is not a tenant\'s name' in wrong.stderr
 
 
 def test_a_job_with_a_key_sums_through_nodes_that_have_it(cluster, keys):
