@@ -1,4 +1,4 @@
-"""Adaptive tensor parallelism: transformers cut over both dimensions of a device mesh.
+"""Adaptive tensor parallelism: transformers split over both dimensions of a device mesh.
 
     from atp.tensor_parallel import init_mesh, parallelize
 
