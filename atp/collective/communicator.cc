@@ -352,6 +352,10 @@ std::optional<std::string> Communicator::failure() const {
   return impl_->forked() ? kForked : impl_->dispatcher()->failure();
 }
 
+FailureKind Communicator::failure_kind() const {
+  return impl_->forked() ? FailureKind::kNone : impl_->dispatcher()->failure_kind();
+}
+
 Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
                               std::uint64_t judged_every) {
   if (impl_->forked()) return Error{kForked};

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/host_request.h"
@@ -235,6 +236,7 @@ class Communicator {
   std::optional<WaitedForRanks> waited_for() const;
   // Why the job has failed, if it has.
   std::optional<std::string> failure() const;
+  FailureKind failure_kind() const;  // kNone as well after an abort() or a fork
 
   // The digest of this rank's results, from the first operation up to the first that has not ended;
   // equal on all ranks. Nothing if the options did not ask for it.

@@ -436,6 +436,14 @@ std::optional<std::string> Dispatcher::failure() const {
   return std::nullopt;
 }
 
+// A lane that was stopped because another one has failed knows no kind.
+FailureKind Dispatcher::failure_kind() const {
+  for (const auto& lane : lanes_) {
+    if (const FailureKind kind = lane->failure_kind(); kind != FailureKind::kNone) return kind;
+  }
+  return results_differ_ ? FailureKind::kBroken : FailureKind::kNone;
+}
+
 void Dispatcher::tell(const Refusals& refused) {
   for (const Refused& each : refused) {
     each.operation->finish(Error{each.operation->text() + ": " + each.why});
@@ -448,6 +456,7 @@ Status Dispatcher::judge(const OperationName& name, std::span<const std::uint32_
   const std::optional<std::string> difference =
       digest_difference(words, {name.number + 1 - options_.digest_every, name.number});
   if (!difference) return status;
+  results_differ_ = true;
   for (const auto& lane : lanes_) lane->give_up(*difference);
   return Error{operation_text(name.what, name.number, name.values) + ": " + *difference};
 }

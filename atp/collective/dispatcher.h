@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/pending_operation.h"
 #include "atp/collective/shards.h"
@@ -55,6 +57,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   // Why the job has failed, in any lane.
   std::optional<std::string> failure() const;
+  // kNone as well if the job was only told to leave.
+  FailureKind failure_kind() const;
   // The number of operations submitted so far.
   std::uint64_t submitted();
   // Waits until the lanes have received everything submitted.
@@ -138,6 +142,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   std::shared_ptr<RecordedGroup> recorded_;  // null: operations are recorded elsewhere, or not
   const bool keeps_digest_;
   ResultDigest digest_;
+  std::atomic<bool> results_differ_{false};
 
   std::mutex mutex_;  // submissions reach all lanes in the same order
   std::condition_variable sent_;

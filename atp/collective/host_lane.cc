@@ -193,6 +193,7 @@ void HostLane::round() {
     more = thread_.publish({.pending = pending_.size(),
                             .left = left_,
                             .failure = engine_.failure(),
+                            .failure_kind = engine_.failure_kind(),
                             .report = {engine_.counters(), engine_waits(now)}},
                            std::move(ended));
   }

@@ -135,6 +135,7 @@ bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   return thread_.publish({.pending = participant_.pending(),
                           .left = participant_.has_left(),
                           .failure = participant_.failure(),
+                          .failure_kind = participant_.failure_kind(),
                           .report = {.phase = participant_.phase(),
                                      .value_count = worker.value_count(),
                                      .worker_counters = worker.counters(),

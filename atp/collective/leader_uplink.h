@@ -23,6 +23,7 @@ class LeaderUplink final : public HostUplink {
 
   void combine(const Words& words, std::function<void(bool)> ended) override;
   std::optional<std::string> failure() const override;
+  FailureKind failure_kind() const override { return communicator_->failure_kind(); }
   void give_up(const std::string& why) override { communicator_->give_up(why); }
 
   Status shutdown(std::chrono::milliseconds timeout) { return communicator_->shutdown(timeout); }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/base/result.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
@@ -49,6 +50,7 @@ class OperationThread {
     std::size_t pending = 0;  // operations taken and not ended
     bool left = false;        // there is nothing more to send to the peers
     std::optional<std::string> failure;
+    FailureKind failure_kind = FailureKind::kNone;
     Report report;
   };
 
@@ -93,6 +95,11 @@ class OperationThread {
   std::optional<std::string> failure() const {
     const std::lock_guard lock(mutex_);
     return progress_.failure;
+  }
+  // kNone for a failure that a caller has reported, with give_up() or stop().
+  FailureKind failure_kind() const {
+    const std::lock_guard lock(mutex_);
+    return progress_.failure_kind;
   }
   Report report() const {
     const std::lock_guard lock(mutex_);
@@ -207,7 +214,10 @@ class OperationThread {
   bool publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
     {
       const std::lock_guard lock(mutex_);
-      if (!progress.failure) progress.failure = std::move(progress_.failure);
+      if (!progress.failure) {
+        progress.failure = std::move(progress_.failure);
+        progress.failure_kind = progress_.failure_kind;
+      }
       record_failure(progress.failure);
       progress_ = std::move(progress);
       progress_.pending += ended.size();

@@ -24,6 +24,25 @@ std::uint64_t cuts_of(const Counters<WorkerCounter>& counters) {
   return counters[WorkerCounter::kWindowCutsEcn] + counters[WorkerCounter::kWindowCutsLoss];
 }
 
+FailureKind kind_of(const Failure& failure, const FailureDetail& detail) {
+  switch (failure.code) {
+    case FailureCode::kNoProgress:
+    case FailureCode::kOverdue:
+    case FailureCode::kJoinTimeout: return FailureKind::kTimeout;
+    case FailureCode::kRankLeft:
+      return detail.cause.view().empty() ? FailureKind::kBroken : FailureKind::kReported;
+    case FailureCode::kLeft: return FailureKind::kNone;
+    case FailureCode::kOperationMismatch:
+    case FailureCode::kRankLost:
+    case FailureCode::kServerRestarted:
+    case FailureCode::kServerLost:
+    case FailureCode::kRankTaken:
+    case FailureCode::kRefused:
+    case FailureCode::kLeftBefore: break;
+  }
+  return FailureKind::kBroken;
+}
+
 }  // namespace
 
 Participant::Participant(const WorkerConfig& config, const FailureContext& context, Tell warn)
@@ -55,6 +74,7 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
     // Compare addresses only: the port is not always known and does not matter to the path.
     if (hop.address == whom.address && fragments_exceed(path, context_)) {
       phase_ = ParticipantPhase::kFailed;
+      failure_kind_ = FailureKind::kBroken;
       return leave(now, narrow_path_text(path, context_));
     }
   }
@@ -211,6 +231,7 @@ void Participant::fail(Instant now, const Event& event) {
       if (context.names.empty()) context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
+    failure_kind_ = kind_of(event.failure, context.detail);
     if (recorded_) recorded_->failed(*failure_, numbers(event.failure.ranks));
     unheard_ = event.failure.code == FailureCode::kServerLost ||
                event.failure.code == FailureCode::kServerRestarted;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/collective/failure_text.h"
 #include "atp/collective/operation_table.h"
 #include "atp/collective/recorder/flight_recorder.h"
@@ -59,6 +60,8 @@ class Participant {
   bool has_left() const { return phase_ == ParticipantPhase::kLeft || unheard_; }
   // Why the job is over, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
+  // kNone for one that leave() or stop() was told.
+  FailureKind failure_kind() const { return failure_kind_; }
   // The ranks that the oldest operation has waited for, if for a second.
   std::optional<WaitedForRanks> waited_for(Instant now) const;
   std::size_t pending() const { return table_.size() + waiting_.size(); }
@@ -94,6 +97,7 @@ class Participant {
   bool detached_at_once_ = false;  // before the first hop ever answered
   std::vector<EndedOperation<PendingOperation>> ended_;
   std::optional<std::string> failure_;
+  FailureKind failure_kind_ = FailureKind::kNone;
 };
 
 }  // namespace atp

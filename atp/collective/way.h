@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "atp/base/failure_kind.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/operation_thread.h"
 #include "atp/collective/pending_operation.h"
@@ -36,6 +37,8 @@ class Way {
 
   // Why this path has failed, if it has.
   virtual std::optional<std::string> failure() const = 0;
+  // kNone for a failure that this path did not find itself.
+  virtual FailureKind failure_kind() const = 0;
   virtual std::size_t value_count() const = 0;  // K; 0 if this path sends no fragments
   virtual CounterList counters() const = 0;
   virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
@@ -54,6 +57,7 @@ class WayWithThread : public Way {
   }
   void give_up(const std::string& why) final { thread_.give_up(why); }
   std::optional<std::string> failure() const final { return thread_.failure(); }
+  FailureKind failure_kind() const final { return thread_.failure_kind(); }
   bool on_own_thread() const final { return thread_.on_own_thread(); }
 
  protected:

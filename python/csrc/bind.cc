@@ -303,6 +303,27 @@ py::object waited_for_of(const Group& self) {
   return dict;
 }
 
+// A Python function that C++ keeps. The interpreter may end before the group does; the function is
+// left alone then.
+std::shared_ptr<py::object> kept_function(py::object function) {
+  return {new py::object(std::move(function)), [](py::object* kept) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire acquired;
+            delete kept;
+          }};
+}
+
+// `make`: a Python function with the parameters of MakeSplit.
+template <class Group>
+void set_split(Group& group, py::object make) {
+  group.set_split([kept = kept_function(std::move(make))](
+                      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                      int rank, const std::string& name, milliseconds timeout) {
+    const py::gil_scoped_acquire acquired;
+    return (*kept)(store, ranks, rank, name, timeout).cast<c10::intrusive_ptr<c10d::Backend>>();
+  });
+}
+
 // The methods of both classes.
 template <class Group, class Class>
 Class& define_common(Class& group) {
@@ -313,6 +334,9 @@ Class& define_common(Class& group) {
       .def("set_peers", &set_peers<Group>, py::kw_only(), py::arg("token"), py::arg("names"),
            py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
            py::call_guard<py::gil_scoped_release>())
+      // torch 2.13 gives it to no base class.
+      .def("get_error", &Group::getError, py::call_guard<py::gil_scoped_release>())
+      .def("set_split", &set_split<Group>, py::arg("make"))
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
       .def("waited_for", [](const Group& self) { return waited_for_of(self); })
@@ -327,15 +351,10 @@ c10::intrusive_ptr<ReconfigurableGroup> make_reconfigurable_group(int rank, int 
                                                                   milliseconds timeout,
                                                                   std::string handle,
                                                                   py::object make) {
-  // The interpreter may end before the group does; the function is left alone then.
-  const std::shared_ptr<py::object> kept(new py::object(std::move(make)), [](py::object* function) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire acquired;
-    delete function;
-  });
   return c10::make_intrusive<ReconfigurableGroup>(
       rank, size, timeout, std::move(handle),
-      [kept](std::int64_t uuid, int own_rank, int ranks, milliseconds within) {
+      [kept = kept_function(std::move(make))](std::int64_t uuid, int own_rank, int ranks,
+                                              milliseconds within) {
         const py::gil_scoped_acquire acquired;
         return (*kept)(uuid, own_rank, ranks, within).cast<ReconfigurableGroup::Member>();
       });
@@ -369,6 +388,11 @@ PYBIND11_MODULE(_C, module) {
              py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());
   module.def("write_records", &write_records_to, py::arg("folder"),
              py::call_guard<py::gil_scoped_release>());
+  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module,
+                                                                                     "GroupOptions")
+      .def("__deepcopy__", [](const GroupOptions& self, const py::dict& /*memo*/) {
+        return c10::make_intrusive<GroupOptions>(self);
+      });
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),

@@ -197,6 +197,10 @@ void InNetworkGroup::give_up_transport() {
   if (communicator_ != nullptr) communicator_->give_up(kAborted);
 }
 
+FailureKind InNetworkGroup::transport_failure() const {
+  return communicator_ == nullptr ? FailureKind::kNone : communicator_->failure_kind();
+}
+
 ProcessGroupATP::Counts InNetworkGroup::counters() const {
   return communicator_ == nullptr ? Counts() : communicator_->counters();
 }

@@ -71,6 +71,7 @@ class InNetworkGroup : public ProcessGroupATP {
   void leave_transport() override;
   void abort_transport() override;
   void give_up_transport() override;
+  FailureKind transport_failure() const override;
   void destroy_transport() override { communicator_.reset(); }
 
   bool exchanges_itself() const override { return in_memory(); }

@@ -272,6 +272,10 @@ void PeersBackend::give_up_peers() {
   if (!is_forked() && peers_ != nullptr) peers_->give_up(kAborted);
 }
 
+FailureKind PeersBackend::peers_failure() const {
+  return peers_ == nullptr ? FailureKind::kNone : peers_->failure_kind();
+}
+
 void PeersBackend::abort() {
   if (!is_forked() && peers_ != nullptr) peers_->abort(kAborted);
 }

@@ -106,6 +106,7 @@ class PeersBackend : public c10d::Backend {
   using OwnWork = c10::intrusive_ptr<CollectiveWork>;
 
   bool is_forked() const { return getpid() != owner_; }
+  void check_open(const char* operation) const;
 
   // Checks and counts a collective's `inputs`, and makes its work. `path`: the transport that
   // carries it out.
@@ -130,6 +131,7 @@ class PeersBackend : public c10d::Backend {
   // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
   void give_up_peers();
+  FailureKind peers_failure() const;
   // Ends the connections and then the threads, which finish the operations in progress; the last
   // step of a final class's destructor. In a forked child it leaves both alone.
   void end_threads();
@@ -159,7 +161,6 @@ class PeersBackend : public c10d::Backend {
   // Fills in the rest of `start`.
   void record(const OwnWork& work, OperationStart start, at::TensorList inputs,
               const Tensors& results);
-  void check_open(const char* operation) const;
   EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
   CompletionPool& transfer_completion();
   std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }

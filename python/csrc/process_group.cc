@@ -1,9 +1,12 @@
 #include "python/csrc/process_group.h"
 
+#include <algorithm>
+
 namespace atp::pytorch {
 
 ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout)
-    : PeersBackend(rank, size, timeout), options_(c10::make_intrusive<Options>("atp", timeout)) {
+    : PeersBackend(rank, size, timeout),
+      options_(c10::make_intrusive<GroupOptions>("atp", timeout)) {
   init();
 }
 
@@ -19,12 +22,35 @@ void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
   PeersBackend::setTimeout(timeout);
 }
 
+c10::intrusive_ptr<c10d::Backend> ProcessGroupATP::split(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Options>& options) {
+  check_open("split_group");
+  const auto own = std::find(ranks.begin(), ranks.end(), getRank());
+  if (own == ranks.end()) return nullptr;
+  const std::lock_guard lock(split_mutex_);
+  if (split_ == nullptr || split_name_ != options->group_name) {
+    split_ = make_split_(store, ranks, static_cast<int>(own - ranks.begin()), options->group_name,
+                         options->timeout);
+    split_name_ = options->group_name;
+    return split_;
+  }
+  return std::move(split_);
+}
+
+void ProcessGroupATP::forget_split() {
+  c10::intrusive_ptr<c10d::Backend> last;
+  const std::lock_guard lock(split_mutex_);
+  last = std::move(split_);
+}
+
 void ProcessGroupATP::shutdown() {
   if (is_forked() || close()) return;
   // A callback may destroy its own group; it cannot wait for itself.
   if (!completion().on_own_thread()) completion().wait_until_idle();
   leave_transport();
   PeersBackend::shutdown();
+  forget_split();
 }
 
 void ProcessGroupATP::give_up() {
@@ -40,6 +66,22 @@ void ProcessGroupATP::abort() {
   give_up_peers();
   abort_transport();
   PeersBackend::abort();
+  forget_split();
+}
+
+c10d::ErrorType ProcessGroupATP::getError() {
+  if (is_forked()) return c10d::ErrorType::COMM_ERROR;
+  FailureKind found = transport_failure();
+  if (found == FailureKind::kNone) found = peers_failure();
+  FailureKind first = FailureKind::kNone;
+  if (failure_.compare_exchange_strong(first, found)) first = found;
+  switch (first) {
+    case FailureKind::kNone: break;
+    case FailureKind::kBroken: return c10d::ErrorType::COMM_ERROR;
+    case FailureKind::kTimeout: return c10d::ErrorType::TIMEOUT;
+    case FailureKind::kReported: return c10d::ErrorType::REMOTE_ERROR;
+  }
+  return c10d::ErrorType::SUCCESS;
 }
 
 bool is_linear(const c10d::ReduceOp& op) {

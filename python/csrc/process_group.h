@@ -2,12 +2,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/collective/communicator.h"
 #include "python/csrc/peers_backend.h"
 
@@ -22,6 +25,11 @@
 
 namespace atp::pytorch {
 
+// torch's options, as a type that Python can copy.
+struct GroupOptions final : c10d::Backend::Options {
+  using Options::Options;
+};
+
 class ProcessGroupATP : public PeersBackend {
  public:
   using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
@@ -30,13 +38,31 @@ class ProcessGroupATP : public PeersBackend {
   ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return "atp"; }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  // A copy: torch changes it, to make another group.
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<GroupOptions>(*options_);
+  }
+
+  // Makes the group of these ranks of this one, in which this rank has number `rank`.
+  using MakeSplit = std::function<c10::intrusive_ptr<c10d::Backend>(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks, int rank,
+      const std::string& name, std::chrono::milliseconds timeout)>;
+  // Before the group is published.
+  void set_split(MakeSplit make) { make_split_ = std::move(make); }
+  bool supportsSplitting() const override { return make_split_ != nullptr; }
+  // For torch's split_group(), which all members call. Null at a rank that is not among `ranks`.
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options) override;
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   // Waits for operations in progress (each has its own deadline), then leaves. Idempotent.
   void shutdown() override;
   // Fails the operations in progress and leaves. Idempotent.
   void abort() override;
+  // How the group has failed, as of the first failure that a call of this function saw; SUCCESS if
+  // it has not. An abort() of this rank is no failure. COMM_ERROR in a forked child.
+  c10d::ErrorType getError() override;
   // Like abort(), but does not wait: abort() must still be called.
   void give_up();
 
@@ -61,10 +87,20 @@ class ProcessGroupATP : public PeersBackend {
   virtual void give_up_transport() = 0;
   // No operation is in progress afterwards.
   virtual void destroy_transport() = 0;
+  virtual FailureKind transport_failure() const = 0;
 
  private:
-  const c10::intrusive_ptr<Options> options_;
+  void forget_split();
+
+  const c10::intrusive_ptr<GroupOptions> options_;
+  MakeSplit make_split_;
+  std::mutex split_mutex_;
+  // The last split, and its name. torch 2.13 asks for a split once for each device of the group,
+  // and keeps the first.
+  std::string split_name_;
+  c10::intrusive_ptr<c10d::Backend> split_;
   std::string choice_;
+  std::atomic<FailureKind> failure_{FailureKind::kNone};
 };
 
 // Whether the transports support the reduction: a sum, with a step before or after it.

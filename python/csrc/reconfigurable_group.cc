@@ -97,6 +97,11 @@ void ReconfigurableGroup::abort() {
   if (const Member member = member_or_none()) member->abort();
 }
 
+c10d::ErrorType ReconfigurableGroup::getError() {
+  const Member member = member_or_none();
+  return member == nullptr ? c10d::ErrorType::SUCCESS : member->getError();
+}
+
 }  // namespace atp::pytorch
 
 #endif

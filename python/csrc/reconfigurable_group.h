@@ -50,6 +50,8 @@ class ReconfigurableGroup final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override;
   void shutdown() override;
   void abort() override;
+  // That of the ranks that there are now; SUCCESS without any.
+  c10d::ErrorType getError() override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return member()->broadcast(tensors, options);

@@ -45,6 +45,7 @@ class RingGroup : public ProcessGroupATP {
   void leave_transport() override;
   void abort_transport() override;
   void give_up_transport() override;
+  FailureKind transport_failure() const override { return ring_->failure_kind(); }
   void destroy_transport() override { ring_.reset(); }
 
  private:

@@ -12,9 +12,11 @@ import traceback
 import pytest
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 
 from lab.ports import free_port
 
+from .test_get_error import get_error
 from .ways import WAYS, environment_of, options_of
 
 on_all = pytest.mark.parametrize("way", WAYS)
@@ -129,6 +131,15 @@ def test_a_child_may_leave_the_groups_and_make_its_own(ranks, way, tmp_path):
         return in_child(child), total()
 
     assert ranks.run(2, body, pg_options=options_of(way)) == [("2.0", 2.0)] * 2
+
+
+@on_all
+def test_a_child_has_a_communication_error_and_its_parent_none(ranks, way):
+    def body(rank):
+        said = in_child(lambda: get_error() == ErrorType.COMM_ERROR)
+        return said, get_error() == ErrorType.SUCCESS, total()
+
+    assert ranks.run(2, body, pg_options=options_of(way)) == [("True", True, 2.0)] * 2
 
 
 PROGRAM = """

@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 import atp.torch
 
 from .network import PROGRAM
+from .ways import WAYS, options_of
 
 PAIRS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # of a mesh (2, 2), by rank
 
@@ -143,6 +144,41 @@ def test_each_dimension_of_a_device_mesh_has_its_own_groups_and_options(ranks):
     assert results == [([0, 99], float(2 * j + 2), float(4 * i + 1)) for i, j in PAIRS]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_group_is_split_into_groups_with_its_options(ranks, monkeypatch, way):
+    """torch splits the group of a device, and only where there are such devices."""
+
+    def body(rank):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+        monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cpu"))
+        dist.group.WORLD.bound_device_id = torch.device("cuda", 0)
+        timeout = datetime.timedelta(seconds=17)
+        half = dist.split_group(split_ranks=[[0, 2], [1, 3]], timeout=timeout)
+        some = dist.split_group(half, split_ranks=[[1]])
+        last = dist.split_group(split_ranks=[[2, 3]])
+        stats = atp.torch.stats(half)
+        found = [
+            (stats["algorithm"], stats["host_memory"], half.rank(), half.size()),
+            half._get_backend(torch.device("cpu")).options._timeout == timeout,
+            *(
+                total(group, float(rank)) if isinstance(group, dist.ProcessGroup) else None
+                for group in (half, some, last)
+            ),
+            total(None, float(rank)),
+        ]
+        dist.destroy_process_group(half)
+        return [*found, total(None, float(rank))]
+
+    options = options_of(way)
+    here = (options.algorithm, way == "memory")
+    assert ranks.run(4, body, memory=way == "memory", pg_options=options) == [
+        [(*here, 0, 2), True, 2.0, None, None, 6.0, 6.0],
+        [(*here, 0, 2), True, 4.0, None, None, 6.0, 6.0],
+        [(*here, 1, 2), True, 2.0, 2.0, 5.0, 6.0, 6.0],
+        [(*here, 1, 2), True, 4.0, 3.0, 5.0, 6.0, 6.0],
+    ]
+
+
 def test_options_of_another_backend_are_refused(ranks):
     outcomes = ranks.outcomes(1, lambda rank: None, pg_options=object())
     assert "TypeError: pg_options of the backend atp must be atp.torch.Options" in outcomes[0].error
@@ -155,6 +191,37 @@ def test_the_debug_level_detail_works(ranks):
         return total(group), atp.torch.stats(group)["atp"]["all_reduce"]["float32"]["calls"]
 
     assert ranks.run(2, body) == [(2.0, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("backend", "config"),
+    [
+        ("atp", "cpu:atp,cuda:atp"),
+        ("cpu:atp", "cpu:atp"),
+        ("cpu:atp,cuda:gloo", "cpu:atp,cuda:gloo"),
+    ],
+)
+def test_the_backend_may_be_one_of_several_by_device(ranks, backend, config):
+    def body(rank):
+        words = [None] * 2
+        dist.all_gather_object(words, rank)
+        found = total(), words, dist.get_backend_config()
+        assert atp.torch.stats()["atp"]["all_reduce"]["float32"]["calls"] == 1
+        return found
+
+    assert ranks.run(2, body, backend=backend) == [(2.0, [0, 1], config)] * 2
+
+
+def test_torchs_profiler_shows_the_operations_of_every_path(ranks):
+    def body(rank):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            total()
+            dist.broadcast(torch.ones(3, 4), 0)
+            dist.all_reduce(torch.ones(5), async_op=True).wait()
+        return [event.name for event in profile.events() if event.name.startswith("atp:")]
+
+    expected = ["atp:all_reduce", "atp:all_reduce", "atp:peers_broadcast"]
+    assert [sorted(names) for names in ranks.run(2, body)] == [expected] * 2
 
 
 def test_stats_of_another_backends_group_are_refused(ranks):

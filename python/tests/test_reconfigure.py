@@ -7,10 +7,12 @@ import signal
 import pytest
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 from torch.distributed.distributed_c10d import _get_default_store
 
 import atp.torch
 
+from .test_get_error import get_error
 from .ways import WAYS, options_of
 
 RECONFIGURABLE = {"enable_reconfigure": True}
@@ -49,6 +51,7 @@ def run(ranks, size, body, *, way="memory", **options):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_others_go_on_without_a_killed_rank(ranks, way):
     def body(rank, handles):
+        assert get_error() == ErrorType.SUCCESS
         dist._reconfigure(1, handles).wait()
         sums = [(dist.get_world_size(), dist.get_rank(), total())]
         if rank == 1:
@@ -56,7 +59,9 @@ def test_the_others_go_on_without_a_killed_rank(ranks, way):
         with pytest.raises(dist.DistBackendError, match="rank 1"):
             for _ in range(100):
                 total()
+        assert get_error() in (ErrorType.COMM_ERROR, ErrorType.REMOTE_ERROR)
         dist._reconfigure(2, [handles[0], handles[2]]).wait()
+        assert get_error() == ErrorType.SUCCESS
         sums.append((dist.get_world_size(), dist.get_rank(), total()))
         assert atp.torch.stats()["algorithm"] in ("innetwork", "ring")
         return sums

@@ -49,7 +49,7 @@ void HostEngine::submit(const HostOperation& operation, Time now) {
   ends_by_ = std::min(ends_by_, end);
   operations_.emplace_back(operation, called_++, end, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
-  if (failure_) fail_all(*failure_);
+  if (failure_) fail_all(*failure_, failure_kind_);
 }
 
 void HostEngine::work(Time now) {
@@ -62,7 +62,8 @@ void HostEngine::work(Time now) {
       // compares their messages.
       const HostOperationHeader& mine = operations_.front().header;
       return fail(*why + "; rank " + std::to_string(in_job(options_.rank)) + " waits for " +
-                  options_.describe(mine));
+                      options_.describe(mine),
+                  uplink_->failure_kind());
     }
   }
   bool moved = false;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "atp/base/counters.h"
+#include "atp/base/failure_kind.h"
 #include "atp/base/rank_set.h"
 #include "atp/collective/host/host_request.h"
 #include "atp/collective/host/meeting.h"
@@ -125,6 +126,7 @@ class HostEngine {
   std::size_t take_completed() { return std::exchange(completed_, 0); }
   // Why the job has failed, if it has.
   const std::optional<std::string>& failure() const { return failure_; }
+  FailureKind failure_kind() const { return failure_kind_; }
   // A warning that an operation has waited for ranks for a while, or that they have resumed; each
   // is returned once.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
@@ -269,10 +271,11 @@ class HostEngine {
   std::string too_late(Time now) const;
   std::size_t in_job(std::size_t rank) const;
   void note_progress(Time now);
-  void fail(const std::string& why);
+  void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
+  void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void fail_as_told();
   void take_what_the_teller_has();
-  void fail_all(const std::string& why);
+  void fail_all(const std::string& why, FailureKind kind);
 
   // The leader's number on a host, if there are several hosts.
   static constexpr Rank kLeader = 0;
@@ -292,6 +295,7 @@ class HostEngine {
   int waits_without_yields_ = 0;
   std::size_t completed_ = 0;
   std::optional<std::string> failure_;
+  FailureKind failure_kind_ = FailureKind::kNone;
   HostCounters counters_;
   std::vector<std::size_t> shares_;
   std::vector<const std::byte*> rows_;

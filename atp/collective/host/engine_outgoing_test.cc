@@ -72,6 +72,7 @@ class Uplink final : public HostUplink {
     network_.take(host_, words, std::move(ended));
   }
   std::optional<std::string> failure() const override { return failure_; }
+  FailureKind failure_kind() const override { return FailureKind::kTimeout; }
   void give_up(const std::string& why) override { told_ = why; }
 
   void fail(const std::string& why) { failure_ = why; }

@@ -80,7 +80,7 @@ void HostEngine::look_around(Time now) {
   const std::optional<Awaited> waits_for = awaited();
   const RankSet ranks = waits_for ? missing(*waits_for) : RankSet();
   if (ranks.empty()) {
-    if (now >= ends_by_) fail(too_late(now) + std::string(kNobodyMissing));
+    if (now >= ends_by_) fail_late(too_late(now) + std::string(kNobodyMissing));
     return;
   }
   std::optional<std::string> gone;
@@ -92,7 +92,7 @@ void HostEngine::look_around(Time now) {
   const bool is_told = waiting_ && waiting_->is_told && waiting_->here.contains(ranks);
   if (now >= progress_at_ + kToWarn && !is_told) note_waiting(now, ranks, *waits_for);
   if (now < deadline()) return;
-  fail(too_late(now) + ": " + blame(ranks, *waits_for, now));
+  fail_late(too_late(now) + ": " + blame(ranks, *waits_for, now));
 }
 
 void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awaited) {
@@ -136,13 +136,13 @@ void HostEngine::note_who_goes_on(Time now) {
 // unless it is stopped.
 void HostEngine::watch_leader(Time now, const Awaited& awaited) {
   if (options_.rank == kLeader) {
-    if (now - kForTheNetwork >= ends_by_) fail(too_late(now) + std::string(kNobodyMissing));
+    if (now - kForTheNetwork >= ends_by_) fail_late(too_late(now) + std::string(kNobodyMissing));
     return;
   }
   if (now < deadline()) return;
   const bool is_there = !is_stopped(place_.segment.board_of(kLeader).process.load());
   if (now < deadline() + (is_there ? kForTheLeader : milliseconds(0))) return;
-  fail(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
+  fail_late(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
 }
 
 // Whether the others have progressed since the last call: the sum of what all have done only grows.
@@ -254,14 +254,15 @@ void HostEngine::look_for_failure() {
 
 void HostEngine::leave(const std::string& why) {
   if (!failure_ && !operations_.empty()) {
-    fail("rank " + std::to_string(in_job(options_.rank)) + " has left the job: " + why);
+    fail("rank " + std::to_string(in_job(options_.rank)) + " has left the job: " + why,
+         FailureKind::kNone);
   }
   own_board().state.store(HostBoard::State::kLeft);
   place_.segment.signal();
 }
 
 // The first rank to fail writes the text that all use.
-void HostEngine::fail(const std::string& why) {
+void HostEngine::fail(const std::string& why, FailureKind kind) {
   HostBoard& board = place_.segment.board();
   std::uint32_t not_yet = HostBoard::kNotFailing;
   if (!board.failing.compare_exchange_strong(not_yet, HostBoard::being_told_by(options_.rank))) {
@@ -273,7 +274,7 @@ void HostEngine::fail(const std::string& why) {
   board.ended_before_failure.store(operations_.empty() ? called_ : operations_.front().turn);
   board.failing.store(HostBoard::kFailed);
   place_.segment.signal();
-  fail_all(why);
+  fail_all(why, kind);
 }
 
 void HostEngine::fail_as_told() {
@@ -283,15 +284,16 @@ void HostEngine::fail_as_told() {
     const std::uint32_t failing = board.failing.load();
     if (failing == HostBoard::kFailed) break;
     const Rank teller = HostBoard::teller_of(failing);
-    if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller));
+    if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller), FailureKind::kBroken);
     if (std::chrono::steady_clock::now() >= until) {
-      return fail_all(name_of(teller) + " has found a failure but not reported it");
+      return fail_all(name_of(teller) + " has found a failure but not reported it",
+                      FailureKind::kBroken);
     }
     std::this_thread::sleep_for(milliseconds(1));
   }
   take_what_the_teller_has();
   const auto end = std::find(board.failure.begin(), board.failure.end(), '\0');
-  fail_all(std::string(board.failure.begin(), end));
+  fail_all(std::string(board.failure.begin(), end), FailureKind::kReported);
 }
 
 // A rank may end, or fail, as soon as it has its result and before another rank has checked. The
@@ -301,8 +303,9 @@ void HostEngine::take_what_the_teller_has() {
   while (!operations_.empty() && operations_.front().turn < ended && can_take()) take();
 }
 
-void HostEngine::fail_all(const std::string& why) {
+void HostEngine::fail_all(const std::string& why, FailureKind kind) {
   failure_ = why;
+  failure_kind_ = kind;
   counters_.add(HostCounter::kOperationsFailed, operations_.size());
   operations_.clear();
   pieces_.clear();

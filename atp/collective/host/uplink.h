@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "atp/base/failure_kind.h"
 #include "atp/wire/number_format.h"
 
 namespace atp {
@@ -30,6 +31,7 @@ class HostUplink {
   virtual void combine(const Words& words, std::function<void(bool)> ended) = 0;
   // Why combining has failed, if it has.
   virtual std::optional<std::string> failure() const = 0;
+  virtual FailureKind failure_kind() const = 0;
   // Tells the others without waiting.
   virtual void give_up(const std::string& why) = 0;
 };

@@ -350,7 +350,7 @@ void PeerEngine::hear(std::size_t rank, const Frame& frame, const std::string& t
       return;
     case Frame::Kind::kAsk: return hear_question(rank, frame);
     case Frame::Kind::kAnswer: return hear_answer(rank, frame);
-    case Frame::Kind::kFailure: return fail(text);
+    case Frame::Kind::kFailure: return fail(text, FailureKind::kReported);
     case Frame::Kind::kFarewell:
       if (needs(rank)) miss(rank);
       return;
@@ -381,7 +381,9 @@ void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
 }
 
 void PeerEngine::leave(const std::string& why) {
-  if (!failure_ && pending() > 0) fail(own_name() + " has left the group: " + why);
+  if (!failure_ && pending() > 0) {
+    fail(own_name() + " has left the group: " + why, FailureKind::kNone);
+  }
   for (Peer& peer : peers_) {
     if (peer.connection != nullptr && !peer.ended) {
       peer.connection->post({.kind = Frame::Kind::kFarewell});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "atp/base/counters.h"
+#include "atp/base/failure_kind.h"
 #include "atp/collective/completion.h"
 #include "atp/collective/peer/connection.h"
 #include "atp/collective/peer/links.h"
@@ -114,6 +115,7 @@ class PeerEngine {
 
   std::optional<SteadyTime> next_timeout() const;
   const std::optional<std::string>& failure() const { return failure_; }
+  FailureKind failure_kind() const { return failure_kind_; }
   std::size_t pending() const { return tasks_.size() + waiting_.size(); }
   PeerCounters counters() const;
   void count_wait() { counters_.add(PeerCounter::kWaits); }
@@ -256,7 +258,8 @@ class PeerEngine {
   void note_gone(std::size_t rank);
   void miss(std::size_t rank);
   void suspect(const std::string& text);
-  void fail(const std::string& why);
+  void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
+  void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void refuse(std::shared_ptr<PeerOperation> operation);
   std::chrono::milliseconds patience(const PeerOperation& operation) const;
   std::string own_name() const { return options_.wording.rank(options_.rank); }
@@ -280,6 +283,7 @@ class PeerEngine {
   SteadyTime now_;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;
+  FailureKind failure_kind_ = FailureKind::kNone;
 };
 
 }  // namespace atp

@@ -110,6 +110,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kLastWords); }
   PeerCounters counters() const { return thread_.report(); }
   std::optional<std::string> failure() const { return thread_.failure(); }
+  FailureKind failure_kind() const { return thread_.failure_kind(); }
   bool on_own_thread() const { return thread_.on_own_thread(); }
 
   const PeerOptions& options() const { return options_; }
@@ -176,6 +177,7 @@ bool Peers::Impl::publish(bool left) {
   return thread_.publish({.pending = engine_->pending(),
                           .left = left,
                           .failure = engine_->failure(),
+                          .failure_kind = engine_->failure_kind(),
                           .report = engine_->counters()},
                          engine_->take_ended());
 }
@@ -289,6 +291,10 @@ void Peers::give_up(const std::string& why) {
 
 std::optional<std::string> Peers::failure() const {
   return impl_->forked() ? std::optional<std::string>(kForked) : impl_->failure();
+}
+
+FailureKind Peers::failure_kind() const {
+  return impl_->forked() ? FailureKind::kNone : impl_->failure_kind();
 }
 
 bool Peers::on_own_thread() const { return !impl_->forked() && impl_->on_own_thread(); }

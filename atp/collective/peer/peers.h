@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/failure_kind.h"
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/request.h"
 
@@ -67,6 +68,7 @@ class Peers {
   void give_up(const std::string& why);
 
   std::optional<std::string> failure() const;
+  FailureKind failure_kind() const;  // kNone as well after an abort() or a fork
   bool on_own_thread() const;
   PeerCounterList counters() const;
 

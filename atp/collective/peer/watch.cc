@@ -103,8 +103,9 @@ void PeerEngine::check_time() {
   }
   for (const auto& [number, operation] : waiting_) {
     if (now_ < operation->begun() + patience(*operation) + kGrace) continue;
-    return fail(operation->text() + " could not begin within " +
-                seconds_text(patience(*operation)) + ", because earlier operations have not ended");
+    return fail_late(operation->text() + " could not begin within " +
+                     seconds_text(patience(*operation)) +
+                     ", because earlier operations have not ended");
   }
 }
 
@@ -181,38 +182,39 @@ void PeerEngine::judge(Task& task) {
   if (request.call == PeerCall::kMonitoredBarrier && options_.rank == 0 && !ranks.empty()) {
     std::vector<std::size_t> named = ranks;
     if (!request.names_all) named.resize(1);
-    return fail(own_name() + ": " + options_.wording.rank_list(named) +
-                " failed to pass monitored_barrier within " +
-                seconds_text(patience(*task.operation)));
+    return fail_late(own_name() + ": " + options_.wording.rank_list(named) +
+                     " failed to pass monitored_barrier within " +
+                     seconds_text(patience(*task.operation)));
   }
   if (!not_called.empty()) {
-    return fail(late + list(not_called) + (not_called.size() == 1 ? " has" : " have") +
-                " not called it");
+    return fail_late(late + list(not_called) + (not_called.size() == 1 ? " has" : " have") +
+                     " not called it");
   }
   // A rank gets its time to answer, however late it was asked.
   const bool may_answer = now_ < task.asked_at.value_or(now_) + kSilence;
   if (!silent.empty() && !may_answer) {
-    return fail(late + list(silent) + (silent.size() == 1 ? " does" : " do") + " not answer");
+    return fail_late(late + list(silent) + (silent.size() == 1 ? " does" : " do") + " not answer");
   }
   if (!unreachable.empty() && !may_answer) {
-    return fail(late + "no connection with " + list(unreachable) + " (" +
-                links_.why_not(unreachable.front()) + ")");
+    return fail_late(late + "no connection with " + list(unreachable) + " (" +
+                     links_.why_not(unreachable.front()) + ")");
   }
   if (request.call == PeerCall::kReceive && silent.empty()) {
     const std::string whom = request.root == kAnyRank ? "nobody" : name(request.root);
-    return fail(late + whom + " has sent nothing with tag " + std::to_string(request.tag));
+    return fail_late(late + whom + " has sent nothing with tag " + std::to_string(request.tag));
   }
   if (request.call == PeerCall::kSend && silent.empty()) {
-    return fail(late + name(request.root) + " has not called recv with tag " +
-                std::to_string(request.tag));
+    return fail_late(late + name(request.root) + " has not called recv with tag " +
+                     std::to_string(request.tag));
   }
   if (now_ < task.deadline + kGrace || may_answer) return;
-  fail(late + own_name() + " waits for " + list(ranks));
+  fail_late(late + own_name() + " waits for " + list(ranks));
 }
 
-void PeerEngine::fail(const std::string& why) {
+void PeerEngine::fail(const std::string& why, FailureKind kind) {
   if (failure_) return;
   failure_ = why;
+  failure_kind_ = kind;
   receives_.clear();
   unclaimed_.clear();
   for (Peer& peer : peers_) {

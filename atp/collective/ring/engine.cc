@@ -96,7 +96,9 @@ void RingEngine::set_end() {
 }
 
 void RingEngine::leave(const std::string& why) {
-  if (!failure_ && !transfers_.empty()) fail(own_name_ + " has left the group: " + why);
+  if (!failure_ && !transfers_.empty()) {
+    fail(own_name_ + " has left the group: " + why, FailureKind::kNone);
+  }
   for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFarewell, ""});
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "atp/base/counters.h"
+#include "atp/base/failure_kind.h"
 #include "atp/collective/host/closed_in_child.h"
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/messages.h"
@@ -80,6 +81,7 @@ class RingEngine {
 
   // Why the ring has failed, if it has.
   const std::optional<std::string>& failure() const { return failure_; }
+  FailureKind failure_kind() const { return failure_kind_; }
   std::size_t pending() const { return transfers_.size(); }
   const RingCounters& counters() const { return counters_; }
   void count_wait() { counters_.add(RingCounter::kWaits); }
@@ -116,8 +118,8 @@ class RingEngine {
   std::optional<std::string> silent_for(std::chrono::milliseconds limit) const;
   void suspect(const std::string& text);
   void miss(const Peer& peer);  // it left before everything was done
-  void fail_after_what_has_come(const std::string& why);
-  void fail(const std::string& why);
+  void fail_after_what_has_come(const std::string& why, FailureKind kind);
+  void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
   void refuse(std::shared_ptr<RingOperation> operation);
   void note_progress();
   std::string mismatch_text(const Transfer& transfer) const;
@@ -145,6 +147,7 @@ class RingEngine {
   bool can_receive_ = true;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;
+  FailureKind failure_kind_ = FailureKind::kNone;
 };
 
 }  // namespace atp

@@ -66,8 +66,9 @@ void RingEngine::read_messages(Peer& peer) {
   for (const Message& message : peer.line.receive()) handle(peer, message);
   // A process that ends in good order sends a farewell.
   if (!peer.line.closed() || peer.left) return;
-  fail_after_what_has_come("the connection with " + peer.links.name +
-                           " was closed: its process has ended");
+  fail_after_what_has_come(
+      "the connection with " + peer.links.name + " was closed: its process has ended",
+      FailureKind::kBroken);
 }
 
 void RingEngine::handle(Peer& peer, const Message& message) {
@@ -75,7 +76,9 @@ void RingEngine::handle(Peer& peer, const Message& message) {
   switch (message.kind) {
     case Message::Kind::kAreYouThere: peer.line.send({Message::Kind::kHere, ""}); break;
     case Message::Kind::kHere: break;
-    case Message::Kind::kFailure: fail_after_what_has_come(message.text); break;
+    case Message::Kind::kFailure:
+      fail_after_what_has_come(message.text, FailureKind::kReported);
+      break;
     case Message::Kind::kFarewell:
       peer.left = true;
       if (peer.data_ended) miss(peer);  // the end was seen first and is explained now
@@ -88,7 +91,9 @@ void RingEngine::check_time() {
   if (suspicion_ && now_ >= suspicion_->until) return fail(suspicion_->text);
   if (transfers_.empty()) return;
   if (now_ >= ask_at_) ask_neighbours();
-  if (const auto why = overdue()) fail(*why);
+  if (const auto why = overdue()) {
+    fail(*why, now_ < deadline() ? FailureKind::kBroken : FailureKind::kTimeout);
+  }
 }
 
 void RingEngine::ask_neighbours() {
@@ -137,17 +142,18 @@ milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMaxGra
 
 // Messages have a connection of their own, so a failure may be read before data that was sent
 // earlier. Operations that this data completes have not failed.
-void RingEngine::fail_after_what_has_come(const std::string& why) {
+void RingEngine::fail_after_what_has_come(const std::string& why, FailureKind kind) {
   constexpr int kMoves = 4096;  // other ranks may still be sending
   can_send_ = !next_->data_ended;
   can_receive_ = !before_->data_ended;
   for (int i = 0; i < kMoves && move_some(); ++i) continue;
-  fail(why);
+  fail(why, kind);
 }
 
-void RingEngine::fail(const std::string& why) {
+void RingEngine::fail(const std::string& why, FailureKind kind) {
   if (failure_) return;
   failure_ = why;
+  failure_kind_ = kind;
   for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFailure, why});
   while (auto operation = transfers_.take_oldest()) refuse(std::move(operation));
 }

@@ -82,6 +82,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
   RingCounters counters() const { return thread_.report(); }
   std::optional<std::string> failure() const { return thread_.failure(); }
+  FailureKind failure_kind() const { return thread_.failure_kind(); }
   bool wait_until_idle(steady_clock::time_point until) { return thread_.wait_until_idle(until); }
   bool on_own_thread() const { return thread_.on_own_thread(); }
 
@@ -137,6 +138,7 @@ bool Ring::Impl::publish(bool left) {
   return thread_.publish({.pending = engine_->pending(),
                           .left = left,
                           .failure = engine_->failure(),
+                          .failure_kind = engine_->failure_kind(),
                           .report = engine_->counters()},
                          engine_->take_ended());
 }
@@ -236,6 +238,10 @@ void Ring::give_up(const std::string& why) {
 
 std::optional<std::string> Ring::failure() const {
   return impl_->forked() ? std::optional<std::string>(kForked) : impl_->failure();
+}
+
+FailureKind Ring::failure_kind() const {
+  return impl_->forked() ? FailureKind::kNone : impl_->failure_kind();
 }
 
 bool Ring::wait_until_idle(steady_clock::time_point until) {

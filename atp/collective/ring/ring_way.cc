@@ -47,6 +47,7 @@ class RingWay final : public Way {
   }
   void give_up(const std::string& why) override { ring_->give_up(why); }
   std::optional<std::string> failure() const override { return ring_->failure(); }
+  FailureKind failure_kind() const override { return ring_->failure_kind(); }
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override { return ring_->counters(); }
   bool on_own_thread() const override { return ring_->on_own_thread(); }

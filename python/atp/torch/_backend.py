@@ -1,6 +1,7 @@
 """Registers the backend with torch.distributed, and makes its process groups."""
 
 import atexit
+import types
 
 import torch.distributed as dist
 
@@ -76,7 +77,25 @@ def _create_of_fixed_ranks(group, asked):
         addresses=meeting.addresses(),
         recorded=recorded,
     )
+    backend.set_split(_maker_of_splits(asked, meeting.global_ranks))
     return backend
+
+
+def _maker_of_splits(asked, global_ranks):
+    """What makes a group of some of these ranks, with the same options, for split_group()."""
+
+    def make(store, ranks, rank, name, timeout):
+        members = types.SimpleNamespace(
+            store=store,
+            group_rank=rank,
+            group_size=len(ranks),
+            group_id=name,
+            global_ranks_in_group=[global_ranks[each] for each in ranks],
+            timeout=timeout,
+        )
+        return _create_of_fixed_ranks(members, asked)
+
+    return make
 
 
 def _make(group, meeting, options, route_name, job, listener, figures, recorded):

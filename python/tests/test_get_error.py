@@ -1,0 +1,167 @@
+"""get_error() of the backend: how a group has failed, by torch's ErrorType."""
+
+import datetime
+import os
+import signal
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
+from torch.distributed.distributed_c10d import _get_default_store
+
+from .ways import WAYS, options_of
+
+on_all = pytest.mark.parametrize("way", WAYS)
+# float32 takes the group's own path, int64 its connections between ranks.
+on_both_paths = pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.int64], ids=["own path", "peers"]
+)
+SHORT_S = 1
+
+
+def get_error() -> ErrorType:
+    return dist.group.WORLD._get_backend(torch.device("cpu")).get_error()
+
+
+def total(dtype, timeout_s=20):
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=timeout_s)
+    dist.group.WORLD.allreduce([torch.ones(1000, dtype=dtype)], options).wait()
+
+
+def fails(dtype, timeout_s=20) -> ErrorType:
+    """What get_error() returns once an operation has failed: the first one may end well, if the
+    other rank had done its part before it left."""
+    with pytest.raises(dist.DistBackendError):
+        for _ in range(3):
+            total(dtype, timeout_s)
+    return get_error()
+
+
+def run(ranks, size, body, way, **options):
+    """The values of the ranks that are waited for."""
+    outcomes = ranks.outcomes(
+        size, body, memory=way == "memory", pg_options=options_of(way), **options
+    )
+    for outcome in outcomes:
+        assert outcome.error is None, outcome.trace
+    return [outcome.value for outcome in outcomes]
+
+
+@on_all
+def test_a_healthy_group_has_no_error_even_after_wrong_use(ranks, way):
+    def body(rank):
+        found = [get_error()]
+        for dtype in (torch.float32, torch.int64):
+            total(dtype)
+            found.append(get_error())
+        with pytest.raises(TypeError):
+            dist.all_reduce(torch.ones(4, dtype=torch.bool), op=dist.ReduceOp.AVG)
+        return [*found, get_error()]
+
+    assert run(ranks, 2, body, way) == [[ErrorType.SUCCESS] * 4] * 2
+
+
+@on_all
+@on_both_paths
+def test_a_rank_whose_operation_is_late_has_a_time_out(ranks, way, dtype):
+    def body(rank):
+        total(dtype)
+        if rank == 1:
+            signal.pause()
+        return fails(dtype, timeout_s=SHORT_S)
+
+    assert run(ranks, 2, body, way, waited_for=[0]) == [ErrorType.TIMEOUT]
+
+
+@on_all
+@on_both_paths
+def test_a_rank_that_finds_another_one_killed_has_a_communication_error(ranks, way, dtype):
+    def body(rank):
+        total(dtype)
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return fails(dtype)
+
+    assert run(ranks, 2, body, way, waited_for=[0]) == [ErrorType.COMM_ERROR]
+
+
+@on_all
+@on_both_paths
+def test_a_rank_to_which_another_one_reports_its_time_out_has_a_remote_error(ranks, way, dtype):
+    def body(rank):
+        total(dtype)
+        store = _get_default_store()
+        if rank == 0:
+            found = fails(dtype, timeout_s=SHORT_S)
+            store.set("late", "")
+            store.wait(["told"])
+            return found
+        store.wait(["late"])
+        found = fails(dtype)
+        store.set("told", "")
+        return found
+
+    assert run(ranks, 2, body, way) == [ErrorType.TIMEOUT, ErrorType.REMOTE_ERROR]
+
+
+@on_all
+def test_the_first_error_stays(ranks, way):
+    """The connections between ranks fail first, the group's own path later and otherwise."""
+
+    def body(rank):
+        total(torch.int64)
+        total(torch.float32)
+        store = _get_default_store()
+        if rank == 0:
+            found = [fails(torch.int64, timeout_s=SHORT_S)]
+            store.set("late", "")
+            store.wait(["told"])
+        else:
+            store.wait(["late"])
+            found = [fails(torch.int64), fails(torch.float32, timeout_s=SHORT_S)]
+            store.set("told", "")
+        return [*found, get_error()]
+
+    late, told = run(ranks, 2, body, way)
+    assert late == [ErrorType.TIMEOUT] * 2
+    assert told == [ErrorType.REMOTE_ERROR] * 3
+
+
+@on_all
+@on_both_paths
+def test_a_ranks_own_abort_is_no_error_but_the_others_find_one(ranks, way, dtype):
+    def body(rank):
+        total(dtype)
+        store = _get_default_store()
+        if rank == 0:
+            store.wait(["aborted"])
+            return fails(dtype)
+        work = dist.all_reduce(torch.ones(1000, dtype=dtype), async_op=True)
+        time.sleep(0.1)
+        dist.group.WORLD.abort()
+        with pytest.raises(dist.DistBackendError):
+            work.wait()
+        found = get_error()
+        store.set("aborted", "")
+        return found
+
+    other, aborting = run(ranks, 2, body, way)
+    assert aborting == ErrorType.SUCCESS
+    assert other in (ErrorType.COMM_ERROR, ErrorType.REMOTE_ERROR)
+
+
+@on_all
+@on_both_paths
+def test_an_abort_keeps_the_error_that_came_before(ranks, way, dtype):
+    def body(rank):
+        total(dtype)
+        if rank == 1:
+            signal.pause()
+        found = [fails(dtype, timeout_s=SHORT_S)]
+        dist.group.WORLD.abort()
+        return [*found, get_error()]
+
+    assert run(ranks, 2, body, way, waited_for=[0]) == [[ErrorType.TIMEOUT] * 2]
