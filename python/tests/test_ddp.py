@@ -6,8 +6,11 @@ import hashlib
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
@@ -23,9 +26,12 @@ def make_model() -> torch.nn.Module:
     )
 
 
-def train(model: torch.nn.Module, rank: int, steps: int = 5) -> list[float]:
+SGD = {"lr": 0.05, "momentum": 0.9}
+
+
+def train(model: torch.nn.Module, rank: int, steps: int = 5, optimizer=None) -> list[float]:
     """Trains some steps on this rank's data, and returns the loss of each."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), **SGD)
     generator = torch.Generator().manual_seed(rank)
     losses = []
     for _ in range(steps):
@@ -113,6 +119,25 @@ def test_join_lets_ranks_have_unequal_numbers_of_batches(ranks):
     assert len(set(ranks.run(2, body))) == 1
 
 
+def test_an_optimizer_whose_states_are_shared_out_gives_the_same_weights(ranks):
+    def body(rank):
+        digests = []
+        for shared in (False, True):
+            model = DistributedDataParallel(make_model())
+            optimizer = None
+            if shared:
+                optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, **SGD)
+            train(model, rank, optimizer=optimizer)
+            digests.append(digest(model))
+        mine = sum(len(group["params"]) for group in optimizer.optim.param_groups)
+        return digests, mine
+
+    results = ranks.run(2, body)
+    assert len({text for digests, _ in results for text in digests}) == 1
+    every = len(list(make_model().parameters()))
+    assert sum(mine for _, mine in results) == every > max(mine for _, mine in results)
+
+
 def test_an_average_of_gradients_by_hand(ranks):
     def body(rank):
         model = make_model()
@@ -128,17 +153,40 @@ def test_an_average_of_gradients_by_hand(ranks):
         torch.testing.assert_close(mean0, (a + b) / 2, rtol=1e-6, atol=2e-8)
 
 
+def sharded(shape, names, seed=0) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Linear(300, 5))
+    return fully_shard(model, mesh=init_device_mesh("cpu", shape, mesh_dim_names=names))
+
+
 @pytest.mark.parametrize("shape", [(4,), (2, 2)], ids=["FSDP2", "HSDP"])
 def test_sharded_training_learns_what_it_learns_over_gloo(ranks, shape):
     # HSDP averages the shards' gradients between the replicas: an AVG all-reduce in subgroups.
     names = ("replicate", "shard")[-len(shape) :]
 
     def body(rank):
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Linear(300, 5))
-        fully_shard(model, mesh=init_device_mesh("cpu", shape, mesh_dim_names=names))
-        return train(model, rank)
+        return train(sharded(shape, names), rank)
 
     over_atp = ranks.run(4, body)
     over_gloo = ranks.run(4, body, backend="gloo")
     torch.testing.assert_close(over_atp, over_gloo, rtol=1e-5, atol=1e-6)
+
+
+def test_a_checkpoint_of_sharded_weights_is_loaded_on_another_mesh(ranks, tmp_path):
+    def whole(model):
+        return {name: part.full_tensor() for name, part in model.state_dict().items()}
+
+    def body(rank):
+        trained = sharded((4,), ("shard",))
+        train(trained, rank)
+        dcp.save(get_model_state_dict(trained), checkpoint_id=tmp_path / "checkpoint")
+        loaded = sharded((2, 2), ("replicate", "shard"), seed=1)
+        state = get_model_state_dict(loaded)
+        dcp.load(state, checkpoint_id=tmp_path / "checkpoint")
+        set_model_state_dict(loaded, state)
+        return whole(trained), whole(loaded), whole(sharded((4,), ("shard",)))
+
+    for expected, found, before in ranks.run(4, body):
+        assert expected.keys() == found.keys()
+        for name, tensor in expected.items():
+            assert torch.equal(found[name], tensor) and not torch.equal(before[name], tensor)

@@ -15,6 +15,7 @@ import atp.torch
 from atp.torch._meeting import Meeting
 
 from .network import Network
+from .ways import WAYS, options_of
 
 
 def errors_of(outcomes) -> list[str]:
@@ -130,6 +131,33 @@ def test_an_error_reaches_backward_the_future_and_the_work(ranks):
 
     outcomes = ranks.outcomes(2, body, waited_for=[0])
     assert outcomes[0].error is None, outcomes[0].trace
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_ten_failed_groups_end_within_a_second(ranks, fate, way):
+    def body(rank):
+        limit = datetime.timedelta(seconds=2 if fate == signal.SIGSTOP else 20)
+        options = options_of(way)
+        groups = [dist.new_group(timeout=limit, pg_options=options) for _ in range(9)]
+        for group in groups:
+            dist.all_reduce(torch.ones(100), group=group)
+        if rank == 1:
+            os.kill(os.getpid(), fate)
+        works = [dist.all_reduce(torch.ones(100_000), group=g, async_op=True) for g in groups]
+        for work in works:
+            with pytest.raises(dist.DistBackendError):
+                work.wait()
+        begin = time.monotonic()
+        for group in groups[::2]:
+            group._get_backend(torch.device("cpu")).abort()
+        dist.destroy_process_group()
+        return time.monotonic() - begin
+
+    memory = way == "memory"
+    (outcome,) = ranks.outcomes(2, body, waited_for=[0], memory=memory, pg_options=options_of(way))
+    assert outcome.error is None, outcome.trace
+    assert outcome.value < 1
 
 
 def test_a_rank_that_never_joins_is_named(ranks):

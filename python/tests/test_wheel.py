@@ -1,9 +1,13 @@
 """A wheel's contents, except the compiled modules, which take too long to build again here."""
 
+import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 import zipfile
+
+import torch.distributed as dist
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -17,3 +21,32 @@ def test_a_wheel_has_every_python_source_and_the_marks_of_its_types(tmp_path):
     expected = {str(path.relative_to(CHECKOUT / "python")) for path in sources}
     expected -= {"atp/_torch_series.py"}  # the build writes it
     assert expected | {"atp/py.typed", "atp/_planner.pyi"} <= names
+
+
+if hasattr(dist, "_reconfigure"):  # from torch 2.14 on, which looks for such backends
+
+    def test_an_installed_module_needs_no_import(tmp_path):
+        """As pip would install it: with the entry points of pyproject.toml in its metadata."""
+        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+        metadata = tmp_path / "atp-0.1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: atp\nVersion: 0.1.0\n")
+        lines = []
+        for group, points in project["entry-points"].items():
+            lines += [f"[{group}]", *(f"{name} = {where}" for name, where in points.items())]
+        (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        program = (
+            "import sys, torch, torch.distributed as dist; "
+            f"dist.init_process_group('atp', init_method='file://{tmp_path}/store', "
+            "rank=0, world_size=1); "
+            "print(dist.get_backend(), 'atp.torch' in sys.modules)"
+        )
+        paths = os.pathsep.join([str(tmp_path), str(CHECKOUT / "python")])
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.stdout == "atp True\n", done.stderr
