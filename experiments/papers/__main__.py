@@ -100,7 +100,9 @@ def main(arguments=None):
     if options.list:
         show_list()
         return 0
+    begin = time.monotonic()
     problems = run_all(options.entries, Size(options.quick), options.out, options.again)
+    print(f"took {time.monotonic() - begin:.0f} s", flush=True)
     write_page(options.out / "index.md", options.out)
     if options.page:
         write_page(options.page, options.out)

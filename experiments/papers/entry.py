@@ -23,7 +23,7 @@ class Size:
 
     @property
     def seeds(self):
-        return [1, 2, 3] if self.quick else [1, 2, 3, 4, 5]
+        return [1, 2] if self.quick else [1, 2, 3, 4, 5]
 
     def of(self, quick, full):
         return quick if self.quick else full

@@ -23,7 +23,7 @@ def figure_13a(size):
             "workers": 2,
             "aggregators": aggregators,
             "fragments": 1024,
-            "operations": size.of(36, 120),
+            "operations": size.of(18, 120),
             "compute": 400,
         }
         if scheme == "static":
@@ -68,6 +68,7 @@ def figure_13a(size):
                 1.0,
                 1.5,
             ),
+            Check("the same with static's window", equal, 0.9, 1.1),
         ],
         lines(
             table,

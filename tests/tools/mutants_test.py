@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.papers.registry import ENTRIES
 from tools.mutants import layers, operators
 from tools.mutants.harmless import REASONS
 from tools.mutants.mutant import Mutant, PlaceNotFound, Rule, of_rule
@@ -59,6 +60,14 @@ def test_every_file_with_operators_has_a_room_that_tests_it():
 def test_the_tables_of_headers_are_built_of_files_that_there_are():
     for headers, sources in TABLES.values():
         assert [name for name in headers + sources if not (REPOSITORY / name).is_file()] == []
+
+
+def test_the_mutants_that_a_figure_must_miss_exist_and_so_do_their_figures():
+    assert set(layers.FIGURES) <= {rule.name for rule in RULES}
+    assert set(layers.FIGURES.values()) <= {entry.key for entry in ENTRIES if entry.run}
+    listed = mutate("--list", "--layers", "papers")
+    assert listed.returncode == 0, listed.stderr
+    assert len(listed.stdout.splitlines()) == len(layers.FIGURES) == 3
 
 
 def test_whoever_is_argued_harmless_exists():
@@ -273,6 +282,7 @@ def test_the_report_counts_what_compiles_and_names_who_survives():
         ("seeds", 1, "seed 0\nseed 1\n", "seed 1: a wrong sum"),
         ("seeds", -6, "seed 0\n", "seed 0: a broken invariant"),
         ("end to end", 1, "FAILED tests/a.py::test_b - why\n", "tests/a.py::test_b"),
+        ("Fig. 9", 1, "a\nnot as expected: Fig. 9: x: 1, expected 3\n", "Fig. 9: x: 1, expected 3"),
     ],
 )
 def test_a_kill_is_named_by_what_found_it(test, code, output, expected):
@@ -315,7 +325,7 @@ def test_the_parts_are_the_whole():
         (["--only", "no such mutant"], "no mutant matches; --list shows all of them"),
         (["--only", "("], "is not a regular expression"),
         (["--draw", "0"], "expected a number of at least 1, found 0"),
-        (["--layers", "unit,moon"], "unknown layer 'moon'; the layers are unit,seeds,e2e"),
+        (["--layers", "unit,moon"], "unknown layer 'moon'; the layers are unit,seeds,e2e,papers"),
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],
 )

@@ -1,11 +1,19 @@
-"""The three layers of tests that may kill a mutant: unit tables, seeds, and real processes."""
+"""The layers of tests that may kill a mutant: unit tables, seeds, real processes, and figures."""
 
 import re
 from dataclasses import asdict, dataclass
 
 from tools.mutants.programs import rooms_of, tables_of
 
-NAMES = ("unit", "seeds", "end to end")
+NAMES = ("unit", "seeds", "end to end", "papers")
+
+# What the papers say that ATP gains by; each has a figure (experiments/papers) whose shape must be
+# lost in its quick form, which CI runs, when the product is without it.
+FIGURES = {
+    "the congestion window is ignored": "15",
+    "a collision does not move a fragment": "14",
+    "a sum may not be merged further up": "9",
+}
 
 END_TO_END = [
     "tests/independent_worker",
@@ -52,8 +60,9 @@ class DishonestCopy(Exception):
     """A test fails, or does not build, without a mutant."""
 
 
-def tests_of(layer, file, scratch, seeds):
+def tests_of(layer, mutant, scratch, seeds):
     """The tests of a layer, in the order in which they run."""
+    file = mutant.file
     if layer == "unit":
         programs = tables_of(file) + [f"atp_{room}_test" for room in rooms_of(file)]
         return [unit_test(program, scratch) for program in programs]
@@ -61,6 +70,11 @@ def tests_of(layer, file, scratch, seeds):
         program = scratch.build_folder / "play_seeds"
         return [Test(("play_seeds",), (str(program), str(seeds)), "seeds")]
     python = scratch.repository / ".venv" / "bin" / "python"
+    if layer == "papers":
+        figure = FIGURES[mutant.identity]
+        command = (str(python), "-m", "experiments.papers", "--quick", "--again")
+        command += ("--figure", figure, "--out", str(scratch.folder / "papers"))
+        return [Test(("sharing_contest",), command, f"Fig. {figure}")]
     command = (str(python), "-m", "pytest", "-q", "-x", "--no-header", *END_TO_END)
     return [Test(("atp", "reference_rank"), command, "end to end")]
 
@@ -70,7 +84,11 @@ def files_of_tests(layer, file, tracked):
     if layer == "unit":
         rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in rooms_of(file))
         return [name for name in tracked if name.startswith(rooms) and TEST_FILE.search(name)]
-    folders = ("atp/sim/",) if layer == "seeds" else ("tests/independent_worker/", "tests/e2e/")
+    folders = {
+        "seeds": ("atp/sim/",),
+        "end to end": ("tests/independent_worker/", "tests/e2e/"),
+        "papers": ("atp/sim/", "experiments/papers/", "experiments/sharing/"),
+    }[layer]
     return [name for name in tracked if name.startswith(folders)]
 
 
@@ -87,6 +105,8 @@ def killer(test, run):
         seeds = re.findall(r"^seed (\d+)$", run.output, re.MULTILINE)
         what = ENDINGS.get(run.code, "a broken invariant")
         return f"seed {seeds[-1]}: {what}" if seeds else what
+    if lost := re.search(r"^not as expected: (.*)$", run.output, re.MULTILINE):
+        return lost[1]
     failed = re.search(r"^\[  FAILED  \] ([^\s,]+)|^FAILED (\S+)", run.output, re.MULTILINE)
     if failed:
         return failed[1] or failed[2]
@@ -100,9 +120,6 @@ class Judge:
     def __init__(self, scratch, seeds, say):
         self.scratch, self.seeds, self.say = scratch, seeds, say
         self.honest_seconds = {}
-
-    def tests(self, layer, file):
-        return tests_of(layer, file, self.scratch, self.seeds)
 
     def prove_honest(self, test):
         if test.name in self.honest_seconds:
@@ -118,7 +135,7 @@ class Judge:
         self.say(f"{test.name} passes in {run.seconds:.1f} s")
 
     def ask(self, layer, mutant):
-        tests = self.tests(layer, mutant.file)
+        tests = tests_of(layer, mutant, self.scratch, self.seeds)
         seconds = 0.0
         for test in tests:
             self.prove_honest(test)

@@ -94,6 +94,13 @@ AGGREGATION = [
         "atp_write_sum(a, p, 0);",
     ),
     Rule(
+        "a sum may not be merged further up",
+        PIPELINE,
+        "    atp_write_sum(a, p, 0);\n    return atp_verdict_of(ATP_DATA_COMBINE_LOAD,",
+        "    atp_write_sum(a, p, ATP_FLAG_DIRECT);\n"
+        "    return atp_verdict_of(ATP_DATA_COMBINE_LOAD,",
+    ),
+    Rule(
         "a switch does not repeat a complete sum",
         PIPELINE,
         "return atp_verdict_of(ATP_DATA_LOAD, ATP_FORWARD_PARENT, ATP_REPEATED);",
