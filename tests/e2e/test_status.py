@@ -1,5 +1,6 @@
 """`atp status`: what a switch and a server know, and its message where there is none."""
 
+import contextlib
 import json
 import re
 import signal
@@ -108,18 +109,34 @@ def test_who_is_missing_and_what_was_dropped(cluster):
     assert "dropped: too_short 1" in status(cluster, cluster.server_address).stdout
 
 
-def test_a_lost_rank_is_named_or_its_job_is_over(cluster, running):
+def test_a_lost_rank_is_named_by_the_server_when_its_job_is_over(cluster, running):
     running[1].kill()
 
-    def told():
-        jobs = document(cluster, cluster.server_address)["jobs"]
-        return not jobs or 1 in jobs[0]["lost"]
+    def failures():
+        return document(cluster, cluster.server_address)["failures"]
 
-    cluster.wait_until(told, "the end of its lease", SECONDS)
+    (failure,) = cluster.wait_until(failures, "the end of its lease", SECONDS)
+    assert (failure["job"], failure["incarnation"], failure["rank"]) == (cluster.job, 1, 1)
+    assert "rank 1" in failure["why"] and "rank 0" not in failure["why"]
+    assert f"job {cluster.job} failed" in status(cluster, cluster.server_address).stdout
+
+
+TRICKLE = "trickle"
+
+
+def trickle(connection):
+    with contextlib.suppress(OSError):  # until the other side has had enough
+        connection.sendall(b"atp-status 1\n{")
+        while True:
+            time.sleep(0.1)
+            connection.sendall(b" ")
 
 
 def answering(reply):
-    """A TCP server that accepts one connection, sends this and closes; None: it sends nothing."""
+    """A TCP server that accepts one connection, sends this and closes.
+
+    None: it sends nothing; TRICKLE: an answer that never ends, byte by byte.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -127,6 +144,8 @@ def answering(reply):
         with connection:
             if reply is None:
                 time.sleep(SECONDS)
+            elif reply is TRICKLE:
+                trickle(connection)
             else:
                 connection.sendall(reply)
                 connection.recv(100)
@@ -178,6 +197,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         (b"atp-status 1\n{", "cannot be read"),
         (b"atp-status 1\n[1]", "cannot be read"),
         (None, "sent nothing for 5 s"),
+        (TRICKLE, "sent no complete answer within 5 s"),
     ],
 )
 def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):

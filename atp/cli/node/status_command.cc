@@ -30,12 +30,13 @@ struct StatusOptions {
 };
 
 // Explains a missing answer and what to do about it.
-CommandError no_answer(const std::string& address, bool timed_out) {
-  if (timed_out) {
-    return CommandError(
-        fmt::format("{} accepted the connection but sent nothing for {} s: it is not an atp "
-                    "switch or server, or it is stopped",
-                    address, kReplyPatience.count()));
+CommandError no_answer(const std::string& address, const TimedStream& stream) {
+  if (stream.timed_out()) {
+    return CommandError(fmt::format(
+        "{} accepted the connection but sent {} {} s: it is not an atp switch or server, or it is "
+        "stopped",
+        address, stream.received() ? "no complete answer within" : "nothing for",
+        kReplyPatience.count()));
   }
   return CommandError(fmt::format(
       "{} closed the connection without an answer: it is not an atp switch or server, or it does "
@@ -57,7 +58,7 @@ std::string ask(const std::string& address, const Endpoint& to) {
   TimedStream stream(connected.value().fd(), kReplyPatience);
   stream.write(kStatusLine);
   const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
-  if (!reply || reply->empty()) throw no_answer(address, stream.timed_out());
+  if (!reply || reply->empty()) throw no_answer(address, stream);
   return *reply;
 }
 

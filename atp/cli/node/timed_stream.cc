@@ -30,6 +30,7 @@ bool TimedStream::wait(short events) {
 std::size_t TimedStream::read_some(char* at, std::size_t size) {
   while (wait(POLLIN)) {
     const ssize_t got = recv(fd_, at, size, 0);
+    received_ = received_ || got > 0;
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EAGAIN && errno != EINTR) break;
   }

@@ -25,6 +25,8 @@ class TimedStream {
   // Shuts down sending and waits for the other side to close, so that nothing is lost.
   void finish();
   bool timed_out() const { return timed_out_; }
+  // Whether the other side has sent anything.
+  bool received() const { return received_; }
 
  private:
   // False on time-out.
@@ -37,6 +39,7 @@ class TimedStream {
   std::chrono::steady_clock::time_point end_;
   bool timed_out_ = false;
   bool failed_ = false;
+  bool received_ = false;
 };
 
 }  // namespace atp
