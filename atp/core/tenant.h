@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "atp/wire/status.h"
+
 // Whose a job is, for nodes that serve several tenants with keys (docs/protocol.md §2, *Keys*). The
 // core has no keys: whoever drives a node checks the packets' tags, and answers this question when
 // a job begins.
@@ -30,6 +32,29 @@ class JobOwners {
   virtual ~JobOwners() = default;
   // The owner of a job whose packet is being handled.
   virtual JobOwner owner_of(std::uint32_t job) const = 0;
+};
+
+// Whether a tenant may begin one more job, or one more stream range of a job. The node passes what
+// it has, in the order of the jobs' numbers:
+//
+//   QuotaCheck check(owner, job);
+//   for (const Tree& tree : trees) check.note(tree.tenant(), tree.job().job, bytes_of(tree));
+//   const Refusal refusal = check.refusal(needed);
+class QuotaCheck {
+ public:
+  QuotaCheck(const JobOwner& owner, std::uint32_t job) : owner_(owner), job_(job), last_(job) {}
+
+  // A stream range of an incarnation of a job. All ranges and incarnations are one job.
+  void note(std::uint32_t tenant, std::uint32_t job, std::size_t bytes);
+  // Nothing, or the limit that a new range of `needed` bytes would exceed.
+  Refusal refusal(std::size_t needed) const;
+
+ private:
+  const JobOwner owner_;
+  const std::uint32_t job_;
+  std::uint32_t last_;        // the last number noted
+  std::uint32_t others_ = 0;  // the tenant's jobs besides this one
+  std::size_t held_ = 0;      // their bytes, and those that this one has already
 };
 
 }  // namespace atp

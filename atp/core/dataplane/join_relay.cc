@@ -82,27 +82,16 @@ Refusal judge_room(const SwitchTurn& turn, const Join& join) {
   return needed > left ? memory_refusal(left, needed) : Refusal{};
 }
 
-// Checks what the tenant's jobs may hold together. Incarnations of a job are one job; its trees are
-// adjacent.
+// Checks what the tenant's jobs may hold together.
 Refusal judge_quota(const SwitchTurn& turn, std::uint32_t job, const JobOwner& owner,
                     const Join& join) {
-  const Quota& quota = owner.quota;
-  if (quota == Quota{}) return {};
-  std::uint32_t others = 0;
-  std::size_t held = 0;
-  std::uint32_t last = job;
+  if (owner.quota == Quota{}) return {};
+  QuotaCheck check(owner, job);
   for (const Tree& tree : turn.state.trees.trees()) {
-    if (tree.tenant() != owner.tenant) continue;
-    held += Tree::bytes_needed(tree.world_size(), tree.streams());
-    if (tree.job().job != job && tree.job().job != last) ++others;
-    last = tree.job().job;
+    check.note(tree.tenant(), tree.job().job,
+               Tree::bytes_needed(tree.world_size(), tree.streams()));
   }
-  if (quota.jobs != 0 && others >= quota.jobs) return {RefusalReason::kTenantJobs, quota.jobs};
-  const std::size_t left = quota.bytes > held ? quota.bytes - held : 0;
-  const std::size_t needed =
-      Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
-  if (quota.bytes == 0 || needed <= left) return {};
-  return memory_refusal(left, needed, RefusalReason::kTenantMemory);
+  return check.refusal(Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count}));
 }
 
 // Makes room for one more tree. If room is scarce, trees that only wait for leases to end are

@@ -186,24 +186,12 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   return objection_by_quota(packet.header.job, needed);
 }
 
-// A tenant's jobs share its quota. Incarnations of a job, and its ranges of streams, are one job.
+// A tenant's jobs share its quota.
 Refusal Server::objection_by_quota(std::uint32_t job, std::size_t bytes) const {
   if (config_.owners == nullptr) return {};
-  const JobOwner owner = config_.owners->owner_of(job);
-  const Quota& quota = owner.quota;
-  std::uint32_t others = 0;
-  std::size_t held = 0;
-  std::uint32_t last = job;
-  for (const auto& [range, entry] : jobs_) {
-    if (entry.tenant != owner.tenant) continue;
-    held += entry.bytes;
-    if (range.key.job != job && range.key.job != last) ++others;
-    last = range.key.job;
-  }
-  if (quota.jobs != 0 && others >= quota.jobs) return {RefusalReason::kTenantJobs, quota.jobs};
-  const std::size_t left = quota.bytes > held ? quota.bytes - held : 0;
-  if (quota.bytes == 0 || bytes <= left) return {};
-  return memory_refusal(left, bytes, RefusalReason::kTenantMemory);
+  QuotaCheck check(config_.owners->owner_of(job), job);
+  for (const auto& [range, entry] : jobs_) check.note(entry.tenant, range.key.job, entry.bytes);
+  return check.refusal(bytes);
 }
 
 // A rank that was acknowledged before is a member of a job that had begun. This job has not, so the

@@ -2,28 +2,35 @@
 
 from tools.mutants.mutant import Rule
 
+TENANT = "atp/core/tenant.cc"
 RELAY = "atp/core/dataplane/join_relay.cc"
 SHARES = "atp/core/dataplane/shares.cc"
 SERVER = "atp/core/server/server.cc"
 
 RULES = [
     Rule(
-        "a tenant may have any number of jobs at a switch",
+        "a tenant may have any number of jobs",
+        TENANT,
+        "if (quota.jobs != 0 && others_ >= quota.jobs) ",
+        "if (false) ",
+    ),
+    Rule(
+        "each stream range counts as a job of the tenant",
+        TENANT,
+        "if (job != job_ && job != last_) ++others_;",
+        "if (job != job_) ++others_;",
+    ),
+    Rule(
+        "a switch does not ask whether a tenant's quota is used up",
         RELAY,
-        "if (quota.jobs != 0 && others >= quota.jobs) ",
-        "if (false) ",
+        "if (owner.quota == Quota{}) return {};",
+        "return {};",
     ),
     Rule(
-        "a tenant may have any number of jobs at a server",
+        "a server does not ask whether a tenant's quota is used up",
         SERVER,
-        "if (quota.jobs != 0 && others >= quota.jobs) ",
-        "if (false) ",
-    ),
-    Rule(
-        "a server counts each range of streams as a job of the tenant",
-        SERVER,
-        "if (range.key.job != job && range.key.job != last) ++others;",
-        "if (range.key.job != job) ++others;",
+        "if (config_.owners == nullptr) return {};",
+        "return {};",
     ),
     Rule(
         "a tenant may hold any number of aggregators",
