@@ -4,6 +4,7 @@ The tags are made here once more, from docs/protocol.md §2 alone, with Python's
 """
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -165,6 +166,45 @@ def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
         code, output = ends(rank)
         assert code == 1
         assert "has no key of the tenant's name" in output, output
+
+
+def test_the_status_names_the_tenant_of_each_job(cluster, keys):
+    vision, speech = keys("vision"), keys("speech")
+    start_nodes(cluster, "--keys", keys("all", "vision", "speech"))
+    ranks = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=vision, ATP_JOB=7)
+    ranks += [
+        cluster.start_rank(
+            i, 2, cluster.endless_bench(), f"speech{i}", ATP_KEY_FILE=speech, ATP_JOB=8
+        )
+        for i in range(2)
+    ]
+    for rank in (ranks[0], ranks[2]):
+        cluster.wait_until(lambda r=rank: "values per fragment" in r.output(), "both jobs", SECONDS)
+
+    def tenants(address):
+        jobs = json.loads(atp("status", address, "--json").stdout)["jobs"]
+        return {job["job"]: job["tenant"] for job in jobs}
+
+    for address in (cluster.server_address, cluster.switch_address):
+        assert tenants(address) == {7: "vision", 8: "speech"}
+        table = atp("status", address).stdout
+        assert re.search(r"^ +7 +1 +vision ", table, re.MULTILINE), table
+        assert re.search(r"^ +8 +1 +speech ", table, re.MULTILINE), table
+    keys("all", "speech")
+    cluster.server.signal(signal.SIGHUP)
+    cluster.wait_until(
+        lambda: tenants(cluster.server_address) == {7: None, 8: "speech"}, "the keys", SECONDS
+    )
+
+
+def test_a_status_of_nodes_without_keys_has_no_tenants(cluster):
+    start_nodes(cluster)
+    ranks = cluster.start_ranks(2, cluster.endless_bench())
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
+    for address in (cluster.server_address, cluster.switch_address):
+        (job,) = json.loads(atp("status", address, "--json").stdout)["jobs"]
+        assert "tenant" not in job
+        assert "tenant" not in atp("status", address).stdout
 
 
 def test_a_tenant_may_have_as_many_jobs_as_its_quota_says(cluster, keys):

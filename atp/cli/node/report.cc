@@ -147,6 +147,13 @@ Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   return json;
 }
 
+// On a node with keys; null if the name is no longer in the file.
+void add_tenant(Json& job, const Keyring* keys, std::uint32_t tenant) {
+  if (keys == nullptr) return;
+  const std::optional<std::string> name = keys->name_of(tenant);
+  job["tenant"] = name ? Json(*name) : Json();
+}
+
 // The nonzero counters with the prefix "drop_", without the prefix.
 Json drops_of(const CounterSnapshot& counters) {
   constexpr std::string_view kPrefix = "drop_";
@@ -252,7 +259,7 @@ std::string failure_text(const JobFailure& failure) {
 }
 
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
-                           Instant now, const CounterSnapshot& counters) {
+                           Instant now, const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<ServerCounter>& own = server.counters();
   Json json = head(role, listen, server.draining());
   json["fragments"] = own[ServerCounter::kFragmentsCompleted];
@@ -262,6 +269,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   bool has_switches = own[ServerCounter::kFragmentsCompletedInLeastPackets] > 0;
   server.for_each_job(now, [&](const JobSummary& job) {
     jobs.push_back(json_of(job, now));
+    add_tenant(jobs.back(), keys, job.tenant);
     has_switches |= job.has_switches;
   });
   json["has_switches"] = has_switches;
@@ -279,7 +287,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
 }
 
 std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
-                           Instant now, const CounterSnapshot& counters) {
+                           Instant now, const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<SwitchCounter>& own = node.counters();
   Json json = head(role, listen, node.draining());
   json["aggregators"] = {{"total", node.config().aggregators},
@@ -290,8 +298,10 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   json["gradients_summed"] = own[SwitchCounter::kGradientsSummed];
   json["collisions"] = own[SwitchCounter::kCollisions];
   Json jobs = Json::array();
-  node.for_each_tree(
-      [&](const Tree& tree, const atp_share& share) { jobs.push_back(json_of(tree, share, now)); });
+  node.for_each_tree([&](const Tree& tree, const atp_share& share) {
+    jobs.push_back(json_of(tree, share, now));
+    add_tenant(jobs.back(), keys, tree.tenant());
+  });
   return finish(std::move(json), std::move(jobs), counters);
 }
 

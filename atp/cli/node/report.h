@@ -10,6 +10,7 @@
 #include "atp/base/result.h"
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
+#include "atp/driver/keys/keyring.h"
 
 // What a switch or server reports while it runs: its counters as JSON lines in a file, and a log
 // line when an important counter has risen.
@@ -66,11 +67,13 @@ std::size_t jobs_of(const Server& server, Instant now);
 std::size_t jobs_of(const SwitchNode& node, Instant now);
 
 // The status of a node for `atp status`, as JSON. docs/status.md lists the keys; later versions
-// only add keys.
+// only add keys. `keys`: the node's, which have the names of the jobs' tenants; null: it has none.
 
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
-                           Instant now, const CounterSnapshot& counters);
+                           Instant now, const CounterSnapshot& counters,
+                           const Keyring* keys = nullptr);
 std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
-                           Instant now, const CounterSnapshot& counters);
+                           Instant now, const CounterSnapshot& counters,
+                           const Keyring* keys = nullptr);
 
 }  // namespace atp

@@ -129,6 +129,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   const auto metrics = start_metrics(options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
 
+  const Keyring* const ring = keys == nullptr ? nullptr : &keys->ring();
   const EventLoop<Driven<Node>>* driver = nullptr;
   const auto snapshot = [&] {
     CounterSnapshot counters;
@@ -167,7 +168,8 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
         }
         const auto answer = [&](auto& service) {
           if (!service || !service->is_asked()) return;
-          service->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
+          service->answer(
+              status_text_of(role, to_string(socket.local()), node, now, snapshot(), ring));
         };
         answer(status);
         answer(metrics);

@@ -77,6 +77,36 @@ std::string workers(const json& job) {
   return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
 }
 
+// A table of jobs, with a column for their tenants if the node has keys.
+class JobTable {
+ public:
+  JobTable(const json& jobs, std::vector<std::string> header)
+      : has_tenants_(std::any_of(jobs.begin(), jobs.end(),
+                                 [](const json& job) { return job.contains("tenant"); })),
+        table_(with_tenant(std::move(header), "tenant")) {}
+
+  // `cells`: those after the incarnation.
+  void add(const json& job, std::vector<std::string> cells) {
+    cells.insert(cells.begin(), {fmt::format("{}", number(job, "job")),
+                                 fmt::format("{}", number(job, "incarnation"))});
+    table_.add(with_tenant(std::move(cells), tenant_of(job)));
+  }
+  std::string text() const { return table_.empty() ? "  no jobs\n" : table_.text(); }
+
+ private:
+  static std::string tenant_of(const json& job) {
+    const bool is_known = job.contains("tenant") && !job.at("tenant").is_null();
+    return is_known ? word(job, "tenant") : "-";
+  }
+  std::vector<std::string> with_tenant(std::vector<std::string> cells, std::string tenant) const {
+    if (has_tenants_) cells.insert(cells.begin() + 2, std::move(tenant));
+    return cells;
+  }
+
+  const bool has_tenants_;
+  TextTable table_;
+};
+
 // "  job 7 has waited 3.2 s for rank 2 (10.0.1.2)", one line per waiting job.
 std::string stuck_lines(const json& status) {
   std::string text;
@@ -141,36 +171,33 @@ std::string failure_lines(const json& status) {
 }
 
 std::string server_text(const json& status) {
-  TextTable table(
-      {"job", "incarnation", "streams", "state", "workers", "fragments", "in switches", "remarks"});
+  JobTable table(status.at("jobs"), {"job", "incarnation", "streams", "state", "workers",
+                                     "fragments", "in switches", "remarks"});
   for (const json& job : status.at("jobs")) {
-    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
-               streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
-               share(job), absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
+    table.add(
+        job, {streams(job), word(job, "state"), workers(job), counted(job, "fragments"), share(job),
+              absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
   }
   const std::string in_switches = share(status);
   return fmt::format(
              "  {} fragments complete, {} as floats{}\n", counted(status, "fragments"),
              counted(status, "fragments_as_floats"),
              in_switches == "-" ? "" : "; " + in_switches + " of the others summed in switches") +
-         (table.empty() ? "  no jobs\n" : table.text()) + failure_lines(status) +
-         stuck_lines(status) + lateness_lines(status);
+         table.text() + failure_lines(status) + stuck_lines(status) + lateness_lines(status);
 }
 
 std::string switch_text(const json& status) {
-  TextTable table(
-      {"job", "incarnation", "streams", "workers here", "aggregators held", "parent", "remarks"});
+  JobTable table(status.at("jobs"), {"job", "incarnation", "streams", "workers here",
+                                     "aggregators held", "parent", "remarks"});
   for (const json& job : status.at("jobs")) {
-    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
-               streams(job), workers(job), counted(job.at("aggregators"), "held"),
-               word(job, "parent"), absentees(job, {"detached", "left"})});
+    table.add(job, {streams(job), workers(job), counted(job.at("aggregators"), "held"),
+                    word(job, "parent"), absentees(job, {"detached", "left"})});
   }
   const json& aggregators = status.at("aggregators");
   return fmt::format("  {} of {} aggregators held; {} sums completed, {} gradients collided\n",
                      counted(aggregators, "held"), counted(aggregators, "total"),
                      counted(status, "sums_completed"), counted(status, "collisions")) +
-         (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
-         lateness_lines(status);
+         table.text() + stuck_lines(status) + lateness_lines(status);
 }
 
 std::string drops_text(const json& status) {

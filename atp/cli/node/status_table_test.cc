@@ -31,6 +31,18 @@ TEST(StatusText, ShowsASwitchAsATable) {
             "  dropped: unknown_job 5\n");
 }
 
+TEST(StatusText, NamesTheTenantsOfJobsOnNodesWithKeys) {
+  json status = switch_status();
+  json& jobs = status["jobs"];
+  jobs.push_back(jobs[0]);
+  jobs[0]["tenant"] = "vision";
+  jobs[1]["tenant"] = nullptr;  // no longer in the file of keys
+  const std::string table = status_table(status);
+  EXPECT_NE(table.find("  job  incarnation  tenant  streams"), std::string::npos) << table;
+  EXPECT_NE(table.find("    7            3  vision  "), std::string::npos) << table;
+  EXPECT_NE(table.find("    7            3  -       "), std::string::npos) << table;
+}
+
 TEST(StatusText, SaysThatTheNodeDrainsAndHowManyJobsAreLeft) {
   json status = switch_status();
   const std::string before = status_table(status);
@@ -88,6 +100,7 @@ TEST(StatusText, CannotControlTheTerminal) {
   json status = switch_status();
   for (const char* key : {"role", "listen", "version"}) status[key] = evil;
   status["jobs"][0]["parent"] = evil;
+  status["jobs"][0]["tenant"] = evil;
   status["drops"] = {{evil, 1}};
   const std::string table = status_table(status);
   EXPECT_EQ(table.find('\x1b'), std::string::npos) << table;

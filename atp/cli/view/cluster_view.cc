@@ -137,6 +137,7 @@ class Builder {
       const JobStatus& part = records_[node].status()->jobs[k];
       job.world_size = std::max(job.world_size, part.world_size);
       job.is_joining |= part.joining;
+      if (job.tenant.empty()) job.tenant = part.tenant;
       add_states(part, ranks);
       if (part.stuck) job.waited_s = std::max(job.waited_s, part.stuck->waited_s);
       if (!is_known || k >= records_[node].job_rates().size()) continue;

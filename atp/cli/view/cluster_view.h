@@ -60,6 +60,7 @@ struct JobView {
   std::uint64_t job = 0;
   std::uint64_t incarnation = 0;
   std::uint64_t world_size = 0;
+  std::string tenant;  // "" if its servers have no keys
   bool is_joining = false;
   bool is_known = true;  // false: no server that answers knows it, so the rest is out of date
   std::vector<RankView> ranks;

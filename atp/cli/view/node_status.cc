@@ -100,6 +100,8 @@ JobStatus job_of(const Document& from) {
                 .fragments_summed_in_switches = count(from, "fragments_summed_in_switches"),
                 .has_switches = from.value("has_switches", false)};
   if (const auto parent = from.find("parent"); parent != from.end()) job.parent = word_of(*parent);
+  const auto tenant = from.find("tenant");
+  if (tenant != from.end() && !tenant->is_null()) job.tenant = word_of(*tenant);
   return job;
 }
 

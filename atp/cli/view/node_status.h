@@ -51,6 +51,7 @@ struct JobStatus {
   std::uint64_t first_stream = 0;
   std::uint64_t world_size = 0;
   std::uint64_t values_per_fragment = 0;
+  std::string tenant;  // "" on a node without keys
   bool joining = false;
   RankList joined, missing, detached, waited_for, lost, left;
   std::optional<StuckJob> stuck;

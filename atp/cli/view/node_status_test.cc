@@ -32,6 +32,15 @@ TEST(NodeStatus, ReadsANodesAnswer) {
   EXPECT_EQ(status.jobs[0].delays[0].typical_us(), 50u);
 }
 
+TEST(NodeStatus, HasTheTenantOfAJobOnlyIfTheNodeKnowsIt) {
+  const auto tenant_of = [](const std::string& more) {
+    return read_node_status("a", reply(job(more))).value().jobs[0].tenant;
+  };
+  EXPECT_EQ(tenant_of(""), "") << "the node has no keys";
+  EXPECT_EQ(tenant_of(R"(, "tenant": "vision")"), "vision");
+  EXPECT_EQ(tenant_of(R"(, "tenant": null)"), "") << "its key is no longer in the file";
+}
+
 TEST(NodeStatus, RefusesWhatIsNotAStatus) {
   struct Case {
     const char* name;
@@ -51,6 +60,7 @@ TEST(NodeStatus, RefusesWhatIsNotAStatus) {
       {"a host that is a number",
        reply(job(R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1})"))},
       {"a parent that is a list", reply(job(R"(, "parent": [])"))},
+      {"a tenant that is a number", reply(job(R"(, "tenant": 3)"))},
   };
   for (const Case& c : cases) EXPECT_FALSE(read_node_status("a", c.reply)) << c.name;
 }

@@ -98,6 +98,7 @@ Json json_of(const JobView& job) {
   return {{"job", job.job},
           {"incarnation", job.incarnation},
           {"world_size", job.world_size},
+          {"tenant", job.tenant.empty() ? Json() : Json(job.tenant)},
           {"state", !job.is_known    ? "unknown"
                     : job.is_joining ? "joining"
                                      : "running"},

@@ -41,6 +41,7 @@ struct JobSummary {
   std::span<const RankLateness> lateness;
   bool has_switches = false;  // some rank's route has one
   AggregationProgress progress;
+  std::uint32_t tenant = 0;  // whose job it is; 0: no keys
 };
 
 class Job {

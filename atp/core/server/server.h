@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "atp/base/counters.h"
 #include "atp/base/time.h"
@@ -63,7 +64,11 @@ class Server {
   // Calls visit(const JobSummary&) for each job, in the order of job, incarnation and stream.
   template <class Visit>
   void for_each_job(Instant now, Visit&& visit) const {
-    for (const auto& [range, entry] : jobs_) visit(entry.job.summary(now));
+    for (const auto& [range, entry] : jobs_) {
+      JobSummary summary = entry.job.summary(now);
+      summary.tenant = entry.tenant;
+      visit(std::as_const(summary));
+    }
   }
 
   bool operator==(const Server&) const = default;
