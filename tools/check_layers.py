@@ -100,6 +100,8 @@ ALLOWED = {
         "atp/core",
         "atp/driver/**",
         "atp/collective",
+        "atp/config/text",
+        "atp/config/site",
         "atp/cli/command",
         "atp/cli/node",
     ],

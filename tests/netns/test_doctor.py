@@ -65,6 +65,50 @@ def test_nothing_is_wrong_with_a_switch_and_its_server(network):
     assert doctor(network, 5501) == (0, [])
 
 
+def test_a_cluster_file_names_what_is_on_the_routes_of_this_host(network, tmp_path):
+    server, worker = network["server"].address, network["worker"].address
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"""
+racks:
+  - name: a
+    uplink: core
+    switch: {{host: server, port: 5501}}
+    hosts:
+      - {{name: server, address: {server}}}
+      - {{name: worker, address: {worker}, ranks: 1}}
+  - name: elsewhere
+    uplink: core
+    switch: other
+    hosts: [{{name: other, address: 10.77.9.9}}]
+servers: [server]
+""")
+
+    def check(*options):
+        command = network["worker"].command(
+            network.atp, "doctor", "--cluster", file, "--json", *options
+        )
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert result.stdout, result.stderr
+        verdicts = {}
+        for one in json.loads(result.stdout)["findings"]:
+            if one["node"]:
+                verdicts.setdefault(one["node"], set()).add((one["check"], one["verdict"]))
+        return result.returncode, verdicts
+
+    code, verdicts = check()
+    assert code == 1
+    assert list(verdicts) == [f"{server}:5501", f"{server}:5500"]
+    assert ("answer", "error") in verdicts[f"{server}:5501"]
+    assert ("answer", "ok") in verdicts[f"{server}:5500"]
+    start(network, "server", "switch", 5501, "--upstream", server)
+    assert check("--host", "worker")[0] == 0
+    unknown = subprocess.run(
+        [network.atp, "doctor", "--cluster", file], capture_output=True, text=True, timeout=20
+    )
+    assert unknown.returncode == 2
+    assert f"the addresses of 0 hosts of {file}, expected one" in unknown.stderr
+
+
 def test_nothing_listens(network):
     assert "nothing listens" in the_one_error(network, "answer", 5509)["found"]
 
@@ -177,6 +221,9 @@ def test_wrong_usage_is_code_2(network):
         (("nonsense",), "expected HOST:PORT"),
         (("127.0.0.1:0",), "port"),
         (("127.0.0.1:5500", "--bogus"), "--bogus"),
+        (("127.0.0.1:5500", "--cluster", "c.yaml"), "--cluster"),
+        (("127.0.0.1:5500", "--host", "a1"), "--cluster"),
+        (("--cluster", "/none.yaml"), "/none.yaml"),
     ):
         result = subprocess.run(
             [network.atp, "doctor", *arguments], capture_output=True, text=True, timeout=20

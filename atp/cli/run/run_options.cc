@@ -121,15 +121,8 @@ HostPlan local_plan(const RunOptions& options) {
 // --host, or the only host in the file with an address of this machine.
 std::uint32_t this_host(const Site& site, const RunOptions& options) {
   if (!options.host.empty()) return value_or_throw(site.find_host(options.host));
-  std::vector<std::uint32_t> found;
-  for (std::uint32_t host = 0; host < site.hosts.size(); ++host) {
-    if (!interface_with(site.hosts[host].address).empty()) found.push_back(host);
-  }
-  if (found.size() == 1) return found.front();
-  throw CommandError(fmt::format("this machine has the addresses of {} hosts of {}, expected one; "
-                                 "choose with --host NAME",
-                                 found.size(), options.cluster_file),
-                     kWrongUsage);
+  const auto is_own = [](const std::string& address) { return !interface_with(address).empty(); };
+  return value_or_throw(site.find_own_host(is_own));
 }
 
 std::string job_hosts(const Site& site, const JobPlacement& placement) {

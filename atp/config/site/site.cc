@@ -44,6 +44,17 @@ Result<std::uint32_t> Site::find_host(std::string_view host_name) const {
   return Error{place.file + " has no host " + shown(host_name) + "; " + hint(host_name, names)};
 }
 
+Result<std::uint32_t> Site::find_own_host(
+    const std::function<bool(const std::string&)>& is_own) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t host = 0; host < hosts.size(); ++host) {
+    if (is_own(hosts[host].address)) found.push_back(host);
+  }
+  if (found.size() == 1) return found.front();
+  return Error{"this machine has the addresses of " + std::to_string(found.size()) + " hosts of " +
+               place.file + ", expected one; choose with --host NAME"};
+}
+
 std::string endpoint_text(const std::string& address, std::uint16_t port, std::uint32_t lanes) {
   const bool is_ipv6 = address.find(':') != std::string::npos;
   const std::string first = (is_ipv6 ? "[" + address + "]" : address) + ":" + std::to_string(port);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,6 +70,9 @@ struct Site {
 
   // The index of the host with this name; the error lists the names.
   Result<std::uint32_t> find_host(std::string_view host_name) const;
+  // The only host with an address of this machine, as `is_own` says.
+  Result<std::uint32_t> find_own_host(
+      const std::function<bool(const std::string& address)>& is_own) const;
 };
 
 // "10.0.0.1:5500" or "[fd00::1]:5500"; with lanes "10.0.0.1:5500-5503"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "atp/config/site/routes.h"
@@ -12,6 +13,7 @@
 namespace atp {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -45,6 +47,18 @@ TEST(Site, AHostOfASwitchOrServerHasNoRanksByDefault) {
   std::vector<std::uint32_t> ranks;
   for (const SiteHost& host : site_of(kThreeRacks).hosts) ranks.push_back(host.ranks);
   EXPECT_THAT(ranks, ElementsAre(0, 2, 1, 0, 1));
+}
+
+TEST(Site, ThisMachineIsTheOnlyHostWithOneOfItsAddresses) {
+  const Site site = site_of(kThreeRacks);
+  const auto own_host = [&](std::set<std::string> addresses) {
+    return site.find_own_host([&](const std::string& one) { return addresses.contains(one); });
+  };
+  const std::string first = site.hosts[0].address, last = site.hosts.back().address;
+  EXPECT_EQ(own_host({"192.0.2.1", last}).value(), site.hosts.size() - 1);
+  EXPECT_THAT(own_host({}).error().message, HasSubstr("the addresses of 0 hosts"));
+  EXPECT_THAT(own_host({first, last}).error().message,
+              AllOf(HasSubstr("the addresses of 2 hosts"), HasSubstr("--host NAME")));
 }
 
 TEST(Site, ASingleRackNeedsNoUplink) {
