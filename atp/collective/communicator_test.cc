@@ -169,6 +169,7 @@ TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
     }
     EXPECT_THAT(message(first.wait()), cause);
     EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kBroken);
   });
   // Wait until all have been told; to a late rank, a rank that has left would be the first cause.
   in_parallel(kRanks, [&](std::size_t rank) {
@@ -275,6 +276,7 @@ TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
               "contributed; "
               "rank " +
                   std::to_string(rank) + " waits for the exact sum of 1,000 float32 values");
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kTimeout);
   });
 }
 
@@ -289,6 +291,7 @@ TEST(Communicator, NamesTheRankThatLeftTooEarly) {
     std::vector<float> tensor(1000);
     EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
                 HasSubstr("rank 1 (127.0.0.1) left the job"));
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kReported) << "by its LEAVE";
   });
 }
 
@@ -305,6 +308,7 @@ TEST(Communicator, NamesTheRankThatDied) {
         message(communicators[rank]->all_reduce(tensor).wait()),
         "all_reduce #0 (1,000 values): rank 3 (127.0.0.1) lost: no word from it for 5 s (its lease "
         "ended)");
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kBroken);
   });
 }
 
@@ -319,6 +323,7 @@ TEST(Communicator, NamesTheServerThatDied) {
     EXPECT_THAT(
         message(communicators[rank]->all_reduce(tensor).wait()),
         AllOf(HasSubstr("server " + to_string(server) + " does not answer"), HasSubstr("refused")));
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kBroken);
   });
 }
 
@@ -355,10 +360,12 @@ TEST(Communicator, FailsOperationsInFlightWhenAborted) {
   const Communicators communicators = join_all(cluster);
   std::vector<float> tensor(1000);
   Handle handle = communicators[0]->all_reduce(tensor);
+  EXPECT_EQ(communicators[0]->failure_kind(), FailureKind::kNone);
   communicators[0]->abort("enough of it");
   communicators[0]->abort("again");
   EXPECT_EQ(message(handle.wait()), "all_reduce #0 (1,000 values): enough of it");
   EXPECT_THAT(message(communicators[0]->all_reduce(tensor).wait()), HasSubstr("enough of it"));
+  EXPECT_EQ(communicators[0]->failure_kind(), FailureKind::kNone) << "it has left, not failed";
 }
 
 TEST(Communicator, ShutsDownOnceAndRefusesOperationsAfterwards) {

@@ -242,6 +242,7 @@ TEST(ComparedDigests, NameTheRankWhoseResultsDiffer) {
                              HasSubstr("in operations 4 to 7"));
     EXPECT_THAT(sum(100), AllOf(HasSubstr("all_reduce #7 (100 values): "), cause));
     EXPECT_THAT(sum(100), cause) << "and the job is over";
+    EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kBroken);
   });
 }
 

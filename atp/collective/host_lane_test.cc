@@ -26,6 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 std::vector<CommunicatorOptions> memory_options(std::size_t ranks) {
@@ -259,12 +260,18 @@ TEST(HostLane, NamesTheCollectiveThatAnotherRankHasNotCalled) {
   std::latch told(1);
   in_parallel(2, [&](std::size_t rank) {
     std::vector<std::byte> bytes(80);
-    if (rank == 1) return told.wait();
+    if (rank == 1) {
+      told.wait();
+      static_cast<void>(communicators[1]->broadcast(bytes, {}).wait());
+      EXPECT_EQ(communicators[1]->failure_kind(), FailureKind::kReported);
+      return;
+    }
     const HostRequest request{.element = "int64", .element_bytes = 8};
     EXPECT_THAT(
         message(communicators[0]->broadcast(bytes, request, {.timeout = seconds(1)}).wait()),
         AllOf(HasSubstr("broadcast #0 (10 values): "), HasSubstr("rank 1 (process "),
               HasSubstr("has not called broadcast #0 (10 values), of int64 from rank 0")));
+    EXPECT_EQ(communicators[0]->failure_kind(), FailureKind::kTimeout);
     told.count_down();
   });
 }
@@ -345,9 +352,13 @@ TEST(HostLane, TellsAllOthersAboutAnAbortedRank) {
       communicators[rank]->abort("enough of this");
       EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
                   HasSubstr("enough of this"));
+      EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kNone) << "it has left";
     } else {
       EXPECT_THAT(message(communicators[rank]->all_reduce(tensor, {.here = rank == 0}).wait()),
                   HasSubstr("rank 1 (process "));
+      // Whichever of them misses it first tells the other.
+      EXPECT_THAT(communicators[rank]->failure_kind(),
+                  AnyOf(FailureKind::kBroken, FailureKind::kReported));
     }
   });
 }

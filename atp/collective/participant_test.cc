@@ -66,11 +66,13 @@ TEST(Participant, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   participant.handle_too_big(begin, Endpoint::ipv4(10, 0, 0, 8, 0), 80);
   participant.handle_too_big(begin, host, 92);
   EXPECT_FALSE(participant.failure()) << "another path, or a large enough MTU";
+  EXPECT_EQ(participant.failure_kind(), FailureKind::kNone);
 
   participant.handle_too_big(begin, host, 91);
   EXPECT_EQ(participant.failure().value_or(""),
             "the path from rank 0 to server 10.0.0.9:5500 carries packets of at most 91 bytes "
             "(MTU), and a fragment of 4 values makes one of 92: raise the path's MTU");
+  EXPECT_EQ(participant.failure_kind(), FailureKind::kBroken);
   participant.submit(operation);
   participant.on_round(begin);
   const auto ended = participant.take_ended();

@@ -66,26 +66,19 @@ def test_a_healthy_group_has_no_error_even_after_wrong_use(ranks, way):
 
 @on_all
 @on_both_paths
-def test_a_rank_whose_operation_is_late_has_a_time_out(ranks, way, dtype):
+@pytest.mark.parametrize(
+    ("what_another_does", "timeout_s", "error"),
+    [(signal.SIGSTOP, SHORT_S, ErrorType.TIMEOUT), (signal.SIGKILL, 20, ErrorType.COMM_ERROR)],
+    ids=["another one is frozen, so its time is over", "another one is killed"],
+)
+def test_a_rank_says_what_it_has_found(ranks, way, dtype, what_another_does, timeout_s, error):
     def body(rank):
         total(dtype)
         if rank == 1:
-            signal.pause()
-        return fails(dtype, timeout_s=SHORT_S)
+            os.kill(os.getpid(), what_another_does)
+        return fails(dtype, timeout_s)
 
-    assert run(ranks, 2, body, way, waited_for=[0]) == [ErrorType.TIMEOUT]
-
-
-@on_all
-@on_both_paths
-def test_a_rank_that_finds_another_one_killed_has_a_communication_error(ranks, way, dtype):
-    def body(rank):
-        total(dtype)
-        if rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return fails(dtype)
-
-    assert run(ranks, 2, body, way, waited_for=[0]) == [ErrorType.COMM_ERROR]
+    assert run(ranks, 2, body, way, waited_for=[0]) == [error]
 
 
 @on_all

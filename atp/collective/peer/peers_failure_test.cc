@@ -15,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::readable;
 using testing::TestingPeers;
@@ -229,12 +230,14 @@ TEST(PeersFailure, a_receive_without_a_sender_names_the_tag_it_waits_for) {
     Values word(1);
     if (rank == 1) {
       while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
+      EXPECT_EQ(peers.failure_kind(), FailureKind::kReported);
       return;
     }
     const Status status =
         peers.submit({.call = PeerCall::kReceive, .root = 1, .tag = 9, .outputs = {writable(word)}})
             .wait();
     EXPECT_THAT(text_of(status), AllOf(HasSubstr("rank 1"), HasSubstr("sent nothing with tag 9")));
+    EXPECT_EQ(peers.failure_kind(), FailureKind::kTimeout);
   });
 }
 
@@ -242,10 +245,13 @@ TEST(PeersFailure, a_rank_that_has_left_is_named_by_those_that_need_it) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {
     EXPECT_EQ(text_of(carry_out(peers, PeerCall::kBarrier, 0)), "ok");
+    EXPECT_EQ(peers.failure_kind(), FailureKind::kNone);
     if (rank == 1) return;
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
                 AllOf(HasSubstr("rank 1"), HasSubstr("left the group")));
+    // Whichever of them misses it first tells the other.
+    EXPECT_THAT(peers.failure_kind(), AnyOf(FailureKind::kBroken, FailureKind::kReported));
   });
 }
 
@@ -269,6 +275,7 @@ TEST(PeersFailure, an_abort_fails_operations_in_flight_everywhere) {
           peers.submit({.call = PeerCall::kReceive, .root = 0, .outputs = {writable(word)}});
       peers.abort("enough");
       EXPECT_THAT(text_of(handle.wait()), HasSubstr("enough"));
+      EXPECT_EQ(peers.failure_kind(), FailureKind::kNone) << "it has left, not failed";
       return;
     }
     const std::string error =

@@ -18,6 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::bytes_of_vector;
 using ::testing::HasSubstr;
 using testing::TestingRing;
@@ -134,11 +135,18 @@ TEST(RingFailure, an_operation_may_have_a_deadline_of_its_own) {
   TestingRing ring(2);
   std::latch told(1);
   ring.run([&](std::size_t rank, Ring& own) {
-    if (rank == 1) return told.wait();
+    if (rank == 1) {
+      told.wait();
+      while (!own.failure()) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_EQ(own.failure_kind(), FailureKind::kReported);
+      return;
+    }
+    EXPECT_EQ(own.failure_kind(), FailureKind::kNone);
     std::vector<float> data(10);
     RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 2);
     request.timeout = milliseconds(200);
     const std::string error = error_of(own.submit(std::move(request)).wait());
+    EXPECT_EQ(own.failure_kind(), FailureKind::kTimeout);
     told.count_down();
     EXPECT_THAT(error, HasSubstr("no progress for 0.2 s: " + name_of(ring, 1)));
   });
@@ -215,6 +223,7 @@ TEST(RingFailure, an_aborted_rank_is_named_to_the_others_with_the_reason) {
       own.abort("twice");
       EXPECT_THAT(error_of(mine.wait()), HasSubstr("no more of this"));
       EXPECT_THAT(error_of(sum(own, 1)), HasSubstr("no more of this"));
+      EXPECT_EQ(own.failure_kind(), FailureKind::kNone) << "it has left, not failed";
       return;
     }
     std::this_thread::sleep_for(milliseconds(200));
@@ -259,6 +268,8 @@ TEST(RingFailure, a_rank_that_left_in_good_order_is_missed_by_those_that_go_on) 
     }
     std::this_thread::sleep_for(milliseconds(200));
     EXPECT_THAT(error_of(sum(own, 100)), HasSubstr(name_of(ring, 1) + " has left the group"));
+    // Whichever of them misses it first tells the other.
+    EXPECT_THAT(own.failure_kind(), AnyOf(FailureKind::kBroken, FailureKind::kReported));
   });
 }
 

@@ -123,3 +123,14 @@ def assert_copies_are_equal(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         for place, digest in outcome.digests.items():
             assert seen.setdefault(place, digest) == digest, place
+
+
+def step_bytes(answer):
+    """Planned for a step of two layers: {mesh: the bytes that a rank sends on each dimension}."""
+    return {
+        one.mesh: tuple(
+            2 * dimension.bytes + ends
+            for dimension, ends in zip(one.dimensions, one.ends.bytes, strict=True)
+        )
+        for one in (answer, *answer.runners_up)
+    }

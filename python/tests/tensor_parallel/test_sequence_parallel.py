@@ -30,6 +30,7 @@ from .comparing import (
     make_block,
     outcome_of,
     pieces_of_run,
+    step_bytes,
 )
 from .lookalikes import Llama
 from .test_blocks import asked_and_sent
@@ -161,13 +162,7 @@ def planned_bytes(
     answer = plan(FLAT, PLANNED[name][2], 8, batch=8, sequence=8, element_bytes=8,
                   collectives=["ring"], fused=fused, chunks=chunks,
                   sequence_parallel=True)  # fmt: skip
-    return {
-        one.mesh: tuple(
-            2 * dimension.bytes + ends
-            for dimension, ends in zip(one.dimensions, one.ends.bytes, strict=True)
-        )
-        for one in (answer, *answer.runners_up)
-    }
+    return step_bytes(answer)
 
 
 def counted_bytes(_rank):

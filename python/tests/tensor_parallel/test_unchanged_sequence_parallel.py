@@ -11,6 +11,7 @@ from torch import nn
 from atp.planner import plan
 from atp.tensor_parallel import init_mesh, parallelize
 
+from .comparing import step_bytes
 from .lookalikes import (
     GPT2,
     HIDDEN,
@@ -53,13 +54,7 @@ def planned(name, tokens, fused):
     answer = plan(FLAT, FILES[name], 8, batch=BATCH, sequence=SEQUENCE, element_bytes=8,
                   collectives=["ring"], fused=fused, by_heads=True, whole_logits=True,
                   sequence_parallel=tokens)  # fmt: skip
-    return {
-        one.mesh: tuple(
-            2 * dimension.bytes + ends
-            for dimension, ends in zip(one.dimensions, one.ends.bytes, strict=True)
-        )
-        for one in (answer, *answer.runners_up)
-    }
+    return step_bytes(answer)
 
 
 def counted(_rank):

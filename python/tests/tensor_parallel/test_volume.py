@@ -18,7 +18,7 @@ from atp.tensor_parallel import (
 )
 from atp.tensor_parallel.transformer import Block
 
-from .comparing import BATCH, COLUMNS, GPT, HIDDEN, SEQUENCE, inputs
+from .comparing import BATCH, COLUMNS, GPT, HIDDEN, SEQUENCE, inputs, step_bytes
 
 TOKENS = BATCH * SEQUENCE
 LLAMA = TransformerConfig(
@@ -124,13 +124,7 @@ def test_a_step_sends_what_the_planner_predicts(gloo_ranks, vocabulary):
     host = {"name": "host", "count": 8, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
     answer = plan({"levels": [host]}, model, 8, batch=BATCH, sequence=SEQUENCE, element_bytes=8,
                   collectives=["ring"])  # fmt: skip
-    planned = {
-        one.mesh: tuple(
-            2 * dimension.bytes + ends
-            for dimension, ends in zip(one.dimensions, one.ends.bytes, strict=True)
-        )
-        for one in (answer, *answer.runners_up)
-    }
+    planned = step_bytes(answer)
     assert set(planned) == set(MESHES)
 
     def body(_rank):
