@@ -2,7 +2,7 @@
 
 import pytest
 
-PROGRAMS = ["train_with_lightning.py", "train_with_accelerate.py"]
+PROGRAMS = ["train_with_lightning.py", "train_with_accelerate.py", "train_with_trainer.py"]
 
 
 def alike(ours, theirs) -> bool:
