@@ -1,4 +1,4 @@
-"""The two trainings: a CNN on Fashion-MNIST, and a small GPT on the King James Bible."""
+"""The two training tasks: a CNN on Fashion-MNIST, and a small GPT on the King James Bible."""
 
 import dataclasses
 from collections.abc import Callable

@@ -47,7 +47,7 @@ def of(rows, kind):
 
 
 def _settings(rows):
-    """Each training, independent of the kind of sum, once."""
+    """Each training run, independent of the kind of sum, once."""
     return list(dict.fromkeys((row["task"], row["dtype"], row["world_size"]) for row in rows))
 
 

@@ -18,7 +18,7 @@ from experiments.accuracy.tasks import Narrow, loss_of, tasks
 from experiments.accuracy.ways import WAYS, Ways
 
 LAST = 20  # steps over which the final loss is averaged
-LOOKS = 5  # inspections of the gradients, spread over a training
+LOOKS = 5  # inspections of the gradients, spread over a training run
 
 
 class Master:
@@ -48,7 +48,7 @@ class Trainer:
         self.looks = {round((steps - 1) * look / (LOOKS - 1)) for look in range(LOOKS)}
 
     def train(self, way, seed, look):
-        """The row of one training; `look` is called with this rank's gradients at some steps."""
+        """The row of one training run; `look` is called with the gradients at some steps."""
         torch.manual_seed(seed)
         model = self.task.make()
         if self.narrow:

@@ -5,7 +5,7 @@
 Four ranks sum the same tensors (float32, bfloat16, float16, int32; sums, averages, maxima and
 minima; in 32 and 16 bits, and exact; every magnitude; NaN and infinity on one rank) in the memory
 of one host, on loopback and on hosts in namespaces, with 0, 1 and 3 switches, 1 and 2 servers, 1 %
-loss, a switch killed halfway, permuted inputs and split tensors. A training is interrupted and
+loss, a switch killed halfway, permuted inputs and split tensors. A training run is interrupted and
 resumed. Each rank hashes its results and also reports the product's own digest. The same is done
 over Gloo. Writes one-digest.csv into FOLDER (default: out/one-digest); exit status 1 if there is
 more than one result.
@@ -89,11 +89,11 @@ def measure(short):
 
 
 def resumed(backend):
-    """Two rows: an uninterrupted training, and one resumed from its checkpoint."""
+    """Two rows: an uninterrupted training run, and one resumed from its checkpoint."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = _run_in(folder, HOME, "a training, not interrupted", backend, "train", 0, TRAINED)
-        after = _run_in(folder, HOME, "a training, resumed", backend, "train", CHECKPOINT, TRAINED)
+        whole = _run_in(folder, HOME, "training, not interrupted", backend, "train", 0, TRAINED)
+        after = _run_in(folder, HOME, "training, resumed", backend, "train", CHECKPOINT, TRAINED)
     return [whole, after]
 
 

@@ -51,7 +51,7 @@ def lost_in_blocks(gradients):
 
 
 def train(seed, workers, steps):
-    """Counts over a training, as one row."""
+    """Counts over a training run, as one row."""
     task = tasks()["cnn"]
     torch.manual_seed(seed)
     model, data = task.make(), _images(seed)
@@ -191,9 +191,9 @@ def small_gradients(size):
     return Outcome(
         f"At 8 workers {below[8][0]:.1%} of the values are not zero but below 1e-5, at 64 workers "
         f"{below[64][0]:.1%}. (Another {1 - nonzero[8][0]:.0%} are exactly zero, which no format "
-        f"loses.) Below 1e-8 are {tiny[8][0]:.3%} and {tiny[64][0]:.3%}. The product's block "
-        f"exponents turn {blocks[8][0]:.4%} and {blocks[64][0]:.4%} of the nonzero values into "
-        "zero.",
+        f"loses.) {tiny[8][0]:.3%} at 8 workers and {tiny[64][0]:.3%} at 64 are below 1e-8. The "
+        f"product's block exponents turn {blocks[8][0]:.4%} and {blocks[64][0]:.4%} of the nonzero "
+        "values into zero.",
         rows,
         spread_text(below),
         [
@@ -258,7 +258,7 @@ ENTRIES = [
         "37,002, 231,528, 1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and "
         "64 workers.",
         State.COMPUTED,
-        "The model is another one. Its gradients are smaller and its epochs shorter, so the "
+        "The model is different. Its gradients are smaller and its epochs shorter, so the "
         "counts cannot be compared, only how they rise. The product's check is off by default "
         "(ATP_OVERFLOW).",
         SETUP,
@@ -271,7 +271,7 @@ ENTRIES = [
         "18 % of ResNet50's gradients, 42.8 % of VGG16's and 39.8 % of AlexNet's are below 1e-5, "
         "in some epochs. A scale chosen for the worst case loses them.",
         State.COMPUTED,
-        "The model is another one, and this is only the beginning of its training. The product "
+        "The model is different, and this is only the beginning of its training. The product "
         "has no scale to choose: an exponent per block of 256 values follows the gradients.",
         SETUP,
         "fewer here",
@@ -283,8 +283,8 @@ ENTRIES = [
         "With the scale 1e8 only ResNet152 overflows, in 445 packets per epoch (0.00002 %). "
         "0.00002 % of ResNet50's gradients are below 1e-8 and become zero.",
         State.COMPUTED,
-        "The model is another one. We count values that are not zero and round to zero, which are"
-        " those below 0.5e-8.",
+        "The model is different. We count values that are not zero and round to zero, which are "
+        "those below 0.5e-8.",
         SETUP,
         "overflow: yes; but more values vanish here",
         overflow,

@@ -187,7 +187,8 @@ ENTRIES = [
         "only sums, and its timers are scaled to the round trip, so a loss costs 1 ms. With a "
         "large maximum, AIMD probes beyond what the aggregators hold, and then halves its window.",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB, and a server with 60 "
-        "Gbit/s. Both sides have the same largest window, which is swept.",
+        "Gbit/s. With congestion control and without, the largest window is the same, and is "
+        "swept.",
         "with a large window: yes; with one that fits: no gain",
         figure_15,
     ),

@@ -365,7 +365,7 @@ ENTRIES = [
         "Fig. 13b, §5.4.1: collisions over time",
         "Three jobs have 100 % of the aggregators. Sums at the server vanish after 500 ms.",
         State.SIMULATED,
-        "A round trip takes 5 µs here, and a run some milliseconds, so the workers find free "
+        "A round trip takes 5 µs here, and a run a few milliseconds, so the workers find free "
         "aggregators a hundred times sooner.",
         HOSTS + ". Three jobs of two workers have 384 aggregators and windows of 128.",
         "yes",

@@ -261,7 +261,7 @@ ENTRIES = [
         "On IC2 and IC3 with 8 GPUs mesh (8,1) is chosen, on IC4 with 16 GPUs (8,2). In "
         "measurements these were the best there.",
         State.COMPUTED,
-        "By the paper's own equations (4,2) is better on IC2 and IC3. The paper forgets a factor "
+        "By the paper's own equations (4,2) is better on IC2 and IC3. The paper omits a factor "
         "of its equation 4, and its curves cross at 7 devices, not at 8. docs/tensor-parallel.md "
         "measures meshes of real processes on shaped links.",
         PLANNER,

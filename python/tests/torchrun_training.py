@@ -1,4 +1,4 @@
-"""A training under torchrun that continues from its checkpoint: FOLDER STEPS KILL.
+"""A training run under torchrun that continues from its checkpoint: FOLDER STEPS KILL.
 
 Once, in the first attempt, rank 1 kills itself before step KILL (-1: never).
 """

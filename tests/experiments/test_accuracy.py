@@ -1,4 +1,4 @@
-"""experiments/accuracy in a tiny form: the promise holds, and trainings are compared."""
+"""experiments/accuracy in a tiny form: the promise holds, and training runs are compared."""
 
 import csv
 import subprocess

@@ -1,7 +1,7 @@
 """Two racks of workers and a rack of servers, built from a cluster file and started by `atp run`.
 
 One job trains on real images, the other sums a benchmark's values and compares every element with
-the exact sum. The bits of a training depend on its contributions alone (fixed scale), so its
+the exact sum. The bits of a training run depend on its contributions alone (fixed scale), so its
 weights must be those of a run without neighbours, faults or deaths.
 """
 
@@ -26,7 +26,7 @@ STATS_INTERVAL = 0.1
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, needs_namespaces):
-    """Its services are running; `alone` is a training that had them to itself."""
+    """Its services are running; `alone` is a training run that had them to itself."""
     folder = tmp_path_factory.mktemp("cluster")
     cluster = Cluster(folder, ATP, HERE / "two-racks.yaml")
     try:

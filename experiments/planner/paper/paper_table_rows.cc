@@ -67,7 +67,7 @@ std::vector<Row> table_3_rows() {
 std::vector<Row> table_rows() {
   std::vector<Row> rows{{"Table 1", "sharding of data and tensor parallelism", "Split(0), Split(1)",
                          "Shard(0), Shard(1)",
-                         "the same; table and text of the paper use two words"}};
+                         "the same; the paper's table and text use different words"}};
   for (const PaperModel& model : kTable2) rows.push_back(table_2_row(model));
   for (Row& row : table_3_rows()) rows.push_back(std::move(row));
   return rows;
