@@ -1,5 +1,5 @@
-"""Measures after how long whoever is to blame is named: on each rank, in `atp status`, in the
-metrics, and on the page of `atp view`.
+"""Measures how soon the culprit is named: on each rank, in `atp status`, in the metrics, and on the
+page of `atp view`.
 
     .venv/bin/python -m experiments.culprits [--trials N] [--only WORDS] [--calm S] [FOLDER]
 

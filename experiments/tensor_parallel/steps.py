@@ -202,7 +202,7 @@ def _plot_testbed(axes, name: str, entries: list[dict]) -> None:
         top = max(*one["measured"], one["predicted"])
         axes.annotate(f"{median(one) / one['predicted']:.2f}", (i, top), ha="center", va="bottom",
                       xytext=(0, 3), textcoords="offset points")  # fmt: skip
-    # One word a line: ten bars leave no room for two algorithms side by side.
+    # One word per line: ten bars leave no room for two algorithms side by side.
     labels = [
         ran(one).replace(" ", "\n").replace("/", "/\n") + "*" * one["auto"] for one in entries
     ]

@@ -196,7 +196,7 @@ def current_mesh() -> Mesh:
 
 
 def _own_group(ranks: torch.Tensor, axis: int, algorithm: str, options) -> dist.ProcessGroup:
-    """Every rank makes all groups of a dimension, in the same order, and keeps its own one."""
+    """Every rank makes all groups of a dimension, in the same order, and keeps its own."""
     lines = ranks.movedim(axis, -1).reshape(-1, ranks.shape[axis]).tolist()
     own = None
     for line in lines:

@@ -236,7 +236,7 @@ class _Watch(TorchDispatchMode):
     def _error(self, func: Any) -> ValueError:
         where = self._running[-1] if self._running else ""
         return ValueError(
-            f"{where or 'the model'}: its forward() computes {func} of a hidden state, of which a "
-            "rank has only a piece, but may need the whole; make it a module that parallelize() "
+            f"{where or 'the model'}: its forward() computes {func} of a hidden state, which may "
+            "need all of it, but a rank has only a piece; make it a module that parallelize() "
             "supports, or give the model's modules roles with plan={name: role}"
         )
