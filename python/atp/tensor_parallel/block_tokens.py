@@ -88,9 +88,9 @@ def name_of_blocks(model: nn.Module, attention: list[str]) -> str:
     lists = {_outermost_list(model, name) for name in attention}
     if len(lists) != 1 or None in lists:
         raise ValueError(
-            f"the attention blocks of a {type(model).__name__} are not in one nn.ModuleList, between"
-            " whose ends sequence parallelism could split the tokens; use init_mesh() without "
-            "sequence_parallel"
+            f"the attention blocks of a {type(model).__name__} are not in one nn.ModuleList, "
+            "between whose ends sequence parallelism could split the tokens; use init_mesh() "
+            "without sequence_parallel"
         )
     return lists.pop()
 
