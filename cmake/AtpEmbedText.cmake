@@ -7,7 +7,7 @@
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ ${input} hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
-  # A line each 16 bytes, for whoever opens it.
+  # A line per 16 bytes, for whoever opens it.
   string(REGEX REPLACE "(('[^']*',){16})" "\\1\n" bytes "${bytes}")
   file(WRITE ${output} "// Made from ${name}.
 #include \"${header}\"

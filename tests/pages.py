@@ -24,7 +24,7 @@ def all_pages():
 @dataclasses.dataclass(frozen=True)
 class Block:
     page: str
-    tag: str  # what stands behind ```
+    tag: str  # what follows ```
     text: str
 
     @property

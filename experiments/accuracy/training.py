@@ -16,7 +16,7 @@ REFERENCE = "gloo_float32"
 def measure(folder, names, world_sizes, dtypes, seeds, steps=None):
     """All rows that the ranks write; `steps`: instead of the task's number.
 
-    A complete training with as many steps from an earlier run is not repeated.
+    A complete training run of as many steps, from an earlier call, is not repeated.
     """
     known, rows = tasks(), []
     for name in names:

@@ -2,7 +2,7 @@
 
     atp run -n W -- python -m experiments.accuracy.training_rank RESULT TASK DTYPE STEPS SEEDS
 
-Appends a line of JSON to RESULT per training, and per inspection of the gradients.
+Appends a line of JSON to RESULT per training run, and per inspection of the gradients.
 """
 
 import json

@@ -1,16 +1,16 @@
 """What a fragment and an operation cost, counted: instructions, packets, bytes, system calls.
 
-Beside `costs.json`, which is what they cost when it was last written. A change that makes them
-dearer fails here, whatever else the machine does meanwhile; one that means to, or makes them
-cheaper, writes the table anew:
+The counts are compared with `costs.json`, which has those of the last time it was written. A change
+that raises them fails here, whatever else the machine does meanwhile. If it is meant to, or if it
+lowers them, write the table again:
 
     ATP_WRITE_COSTS=1 .venv/bin/python -m pytest tests/counted
 
-Packets, bytes and system calls are the same on every machine. Instructions are another compiler's,
-or another processor's, whose loops over values are wider or narrower: the table names the build
-that it was counted on, and on any other they are not compared, which the test says when it skips;
-in CI (ATP_ALL_TESTS=1) it fails there.
-To compare a change there, write the table before and after it, and don't commit it.
+Packets, bytes and system calls are the same on every machine. Instructions depend on
+the compiler and the processor, whose loops over values are wider or narrower. The table names the
+build that they were counted on. On any other they are not compared, which the test says when it
+skips; in CI (ATP_ALL_TESTS=1) it fails there. To compare a change there, write the table before and
+after it, and don't commit it.
 """
 
 import functools
@@ -138,7 +138,7 @@ USUAL_TOLERANCE = 1.03
 TRIES = 4
 
 
-def dearer(costs, table):
+def too_high(costs, table):
     """The names of the costs over their limit."""
     return [
         name
@@ -150,7 +150,7 @@ def dearer(costs, table):
 def least_of_tries(measure, table):
     costs = measure()
     for _ in range(TRIES - 1):
-        if not dearer(costs, table):
+        if not too_high(costs, table):
             break
         costs = {name: min(cost, costs[name]) for name, cost in measure().items()}
     return costs
@@ -173,14 +173,14 @@ def compare(costs, table):
     assert not missing, f"{TABLE.name} lacks {sorted(missing)}: write it anew (see above)"
     lines = [
         f"{name}: {costs[name]}, {costs[name] / table[name]:.3f} times {table[name]}"
-        for name in dearer(costs, table)
+        for name in too_high(costs, table)
     ]
     if lines:
         pytest.fail("dearer than costs.json says:\n" + "\n".join(lines))
     print(*(f"{name}: {cost} (table: {table[name]})" for name, cost in costs.items()), sep="\n")
 
 
-def test_packets_bytes_and_system_calls_have_not_become_dearer(tmp_path):
+def test_packets_bytes_and_system_calls_have_not_become_too_high(tmp_path):
     table = json.loads(TABLE.read_text())
     compare(
         {

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests (docs/deploy.md): the schemas find nothing, atp takes their words."""
+"""The Kubernetes manifests (docs/deploy.md): the schemas find no fault, atp takes the arguments."""
 
 import re
 import subprocess

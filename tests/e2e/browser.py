@@ -22,7 +22,7 @@ def start_browser(folder):
     options.binary_location = programs["chromium"]
     for word in (
         "--headless=new",
-        "--no-sandbox",  # root has none, nor has who may make no namespaces; the page is ours
+        "--no-sandbox",  # root has none, nor do users without namespaces; the page is our own
         "--disable-dev-shm-usage",
         "--disable-gpu",
         "--disable-background-networking",
@@ -54,7 +54,7 @@ class Browser:
         return self.driver.execute_cdp_cmd(command, words)
 
     def open(self, url):
-        self.complaints(), self.requests()  # of the page before
+        self.complaints(), self.requests()  # of the previous page
         self.driver.get(url)
 
     def ask(self, script, *arguments):

@@ -19,7 +19,7 @@ class FakeNodes:
     """Racks of a switch each, below a spine with two servers; rack r has the ranks from 3r on.
 
     `silent` are addresses that take connections and say nothing; `stuck` is a rank that the job
-    waits for; `hostile` is a text that stands wherever a node may write one.
+    waits for; `hostile` is a text that appears wherever a node may write one.
     """
 
     def __init__(self, racks):

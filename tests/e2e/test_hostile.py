@@ -303,8 +303,8 @@ def test_a_run_does_not_notice_a_hundred_thousand_hostile_packets(cluster, reque
     for name, port in (("switch", cluster.switch_port), ("server", cluster.server_port)):
         counters = last_counters(stats[name])
         dropped = drops(counters)
-        # A JOIN for a job of its own is none that a switch may refuse, and what the switch's
-        # tables can't judge the server judges; all else is dropped under a name.
+        # A switch may not refuse a JOIN for a separate job, and the server judges what the
+        # switch's tables cannot; everything else is dropped under a name.
         passed = counters.get("joins_relayed", 0) + counters.get("forwarded_beyond_limit", 0)
         passed += counters.get("joins", 0) + counters.get("questions", 0)
         lost = counters["udp_receive_drops"]

@@ -1,4 +1,4 @@
-"""`atp sim`: a seed is a world, played again exactly, fast, with an exit code for each ending.
+"""`atp sim`: a seed is a world, replayed exactly and fast, with an exit code for each ending.
 
 What a run must be to end with 1 or 2 is in tests/virtual_network/judgement_test.cc.
 """

@@ -258,7 +258,7 @@ def test_a_node_answers_nothing_but_the_question(cluster, request_bytes, reply):
             while more := asker.recv(1000):
                 received += more
         except OSError:
-            pass  # it has left, what was too long unread
+            pass  # the node has closed the connection on a request that was too long
         assert received == reply
     assert document(cluster, cluster.server_address)["role"] == "server", "and goes on"
 

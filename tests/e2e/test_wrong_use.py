@@ -1,7 +1,7 @@
 """Every kind of misuse ends in bounded time, with a message that says what, where and who.
 
 Times are bounds after which a test fails, far above what is needed; none of them is a measurement.
-Fragments that the path does not carry take a path of its own: tests/netns/test_path_mtu.py.
+Fragments that the path does not carry need a path of their own: tests/netns/test_path_mtu.py.
 """
 
 import signal

@@ -28,7 +28,7 @@ def test_chunks_are_traced(tmp_path, needs_namespaces):
     found = json.loads((tmp_path / "overlap.json").read_text())
     assert [one["chunks"] for one in found["runs"]] == [1, 2, 4]
     assert all(0 < one["exposed"] < one["seconds"] for one in found["runs"])
-    # Chunks cut the same bytes otherwise.
+    # Chunks divide the same bytes differently.
     assert len({one["bytes"] for one in found["runs"]}) == 1
     assert (tmp_path / "overlap.svg").exists()
 

@@ -2,7 +2,7 @@
 
 It proves that the page is enough to write a worker, and keeps it so: what this file needs to know
 must stand there. With numbers.py it is all that a rank needs to share a job through switches, with
-loss. Left out is what only makes a worker faster or tells more: round trips (so that no NACK is
+loss. It leaves out what only makes a worker faster or reports more: round trips (so that no NACK is
 early), probes, rule 11 of Loss, rule 9 of Blocks, a window that adapts, *server lost*, versions.
 detaching.py adds the path around a dead switch. Comments name the sections of the page.
 """

@@ -1,7 +1,7 @@
 """A third host forges ICMP errors about the packets of a job.
 
-It knows every address and port, job and incarnation, and has seen no packet. Neither the job that
-runs nor the next one may be sent along other ways, in smaller fragments, or not at all.
+It knows every address and port, job and incarnation, and has seen no packet. It must not
+make the running job or the next one take another path, use smaller fragments, or stop.
 """
 
 import re

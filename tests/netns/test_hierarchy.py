@@ -55,7 +55,7 @@ def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(served, 
     first = 0
     for count in ranks:
         flat, own = (found[first][way]["sent"] for way in ("ranks", "hosts"))
-        # Beside the values there are headers, exponents, exact sums, and what the barriers say.
+        # Besides the values there are headers, exponents, exact sums, and what the barriers send.
         assert flat > count * tensors
         assert tensors < own < 1.5 * tensors
         first += count

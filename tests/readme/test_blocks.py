@@ -1,6 +1,6 @@
 """Every fenced block of the pages is run here or by the test that known_blocks.py names.
 
-Of a block that is not run the reason stands there. A block that nobody has listed fails, and so
+That file also has the reason why a block is not run. A block that nobody has listed fails, and so
 does an output that is not what its command prints. tools/fresh types those of the README on a bare
 machine, `pip install` is in test_installation.py, and other tests take their blocks from the pages.
 """

@@ -1,4 +1,4 @@
-"""A Lightning training as in its documentation, over the given backend."""
+"""A training program with Lightning as in its documentation, over the given backend."""
 
 import json
 import sys

@@ -188,7 +188,7 @@ def test_a_walk_counts_what_includes_lead_to(tmp_path):
             "a/one.h": '#include "b/two.h"\n',
             "b/two.h": "int two();\n",
             "b/two.cc": '#include "c/deep.h"\n',
-            "c/deep.h": '#include "a/one.h"\n',  # a circle ends as well
+            "c/deep.h": '#include "a/one.h"\n',  # a cycle ends as well
             "c/other.h": "int other();\n",
         },
     )

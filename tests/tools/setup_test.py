@@ -387,7 +387,7 @@ def test_make_leaves_the_choice_of_the_python_to_the_user(tmp_path, goal):
     setup = tmp_path / "tools" / "setup"
     setup.write_text('#!/bin/sh\necho "setup chose ${PYTHON:-nothing}"\nexit 1\n')
     setup.chmod(0o755)
-    # By MAKEFLAGS a `make test PYTHON=…` around this would reach it.
+    # A `make test PYTHON=…` around this would reach it through MAKEFLAGS.
     said = ("PYTHON", "MAKEFLAGS")
     without = {name: value for name, value in os.environ.items() if name not in said}
     for chosen in ({}, {"PYTHON": "/my/python"}):

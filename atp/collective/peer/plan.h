@@ -19,11 +19,12 @@
 //   broadcast       up to 1 MiB, or 128 KiB times the ranks: a binomial tree; otherwise a chain
 //   reduce          the same in reverse: each rank adds its own, then those of its children
 //   gather, scatter between the root and each rank
-//   all_gather      up to 16 ranks: from each to each; otherwise around a ring
-//   all_to_all      from each to each
+//   all_gather      up to 16 ranks: from each to all others; otherwise around a ring
+//   all_to_all      from each to all others
 //   reduce_scatter  each block goes to its rank, which adds them in the order of ranks
-//   all_reduce      up to 8 KiB and 16 ranks: from each to each, and all add in the order of ranks;
-//                   otherwise a reduce_scatter and an all_gather of its result, with the same bits
+//   all_reduce      up to 8 KiB and 16 ranks: from each to all others, which add in the order of
+//                   ranks; otherwise a reduce_scatter and an all_gather of its result, with the
+//                   same bits
 //   barrier         dissemination: in step k a message to the rank 2^k further on
 
 namespace atp {
