@@ -18,8 +18,8 @@ constexpr int kYields = 40;
 // driving thread must check its time-outs.
 constexpr std::chrono::milliseconds kMostYielding{20};
 // A yield of this length went to another program, for a time slice: no rank needs that long for its
-// part of a piece. Each piece of a large tensor would cost one. A rank that sleeps is woken ahead of
-// other programs, so this many waits then sleep at once.
+// part of a piece. Each piece of a large tensor would cost one. A rank that sleeps is woken ahead
+// of other programs, so this many waits then sleep at once.
 constexpr std::chrono::milliseconds kSlowYield{1};
 constexpr int kWaitsWithoutYields = 256;
 // The maximum sleep after that: its own process may have news for it.

@@ -12,7 +12,7 @@
 // It starts with 200 packets, at most 256 KiB, divided by the number of servers that the worker's
 // host sends to at once: they share its link. With whole windows to each, the queues of the links
 // fill up with one server's packets while another waits for its own (docs/performance.md,
-// *Aggregation hosts*). Policy kAimd: slow start up to a threshold, then
+// *Network or ring*). Policy kAimd: slow start up to a threshold, then
 // 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN
 // takes a fifth, once per window, down to two packets (H30). A mark comes from a queue that has
 // only begun to build, so it takes less than a loss, which comes from one that has overflowed (RFC

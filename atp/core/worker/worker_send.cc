@@ -86,8 +86,8 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
 
 // Sending all exponents of a tensor first would take a pass over all of it while the link lies
 // idle. But exponents queue behind values that were already sent, so they must be ahead by more
-// than a window of those: 1,024 packets, which four fragments of exponents cover if values have 16
-// bits. (They do not hold back while a small operation waits behind them, which is more urgent.)
+// than a window of those. Eight fragments of exponents cover 2,048 packets if values have 16 bits.
+// (They do not hold back while a small operation waits behind them, which is more urgent.)
 bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence) {
   constexpr std::uint64_t kAhead = 8;
   const std::uint64_t number = sequence - exponents.first_sequence;
