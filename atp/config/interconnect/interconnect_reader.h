@@ -21,7 +21,7 @@
 //   server_hosts: 2             absent: enough never to limit or, if co-located, every worker
 //   server_bandwidth: 100 Gbit/s per direction   per dedicated host; absent: that of a child
 //   switch_bandwidth: 100 Gbit/s per direction   of the switch's host; absent: never the bottleneck
-//   burst: 1024                 fragments that a rank sends before results return; absent: few
+//   burst: 256                  fragments that a rank sends before results return; absent: few
 //   stream_share: 0.956         what rings get of the bandwidth, for data; absent: all
 //   fallback_share: 0.01        share of the fragments; absent: computed from slots and window
 

@@ -38,7 +38,7 @@ Result<Tenant> read_own_key(const std::string& path);
 // "vision 9f86…", a line of the file without quotas.
 std::string key_line(const Tenant& tenant);
 
-// Why a name is none; letters, digits, "-", "_" and "." are allowed.
+// Why a name is invalid; letters, digits, "-", "_" and "." are allowed.
 std::optional<std::string> tenant_name_problem(std::string_view name);
 
 }  // namespace atp

@@ -10,8 +10,8 @@
 
 // The keyed hashes of docs/protocol.md §2, *Keys*, computed by libsodium.
 //
-// SipHash-2-4 is the cheapest hash there that needs no number that is never used twice: 0.7 µs for
-// a packet of 1440 bytes, where BLAKE2b takes 2.0 and HMAC-SHA-256 7.4. (GMAC, which needs such a
+// SipHash-2-4 is the cheapest hash there that needs no fresh number for each packet: 0.7 µs for a
+// packet of 1440 bytes, where BLAKE2b takes 2.0 and HMAC-SHA-256 7.4. (GMAC, which needs such a
 // number, takes 0.4.) Of its 128 bits the first 64 are sent.
 
 namespace atp {
