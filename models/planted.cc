@@ -85,7 +85,7 @@ void leave_repeats_unanswered(Node& node, const PacketView& packet) {
 constexpr std::array kBugs{
     Bug{"switch-adds-twice", "a switch adds without an overlap test", "one-fragment",
         add_without_overlap_test, nullptr},
-    Bug{"switch-mixes", "a switch takes fragments of one stream for the same", "two-fragments",
+    Bug{"switch-mixes", "a switch confuses fragments of one stream", "two-fragments",
         ignore_sequence, nullptr},
     Bug{"switch-discards", "RESEND or FLUSH releases a sum and does not send it", "one-fragment",
         nullptr, discard_what_is_flushed},

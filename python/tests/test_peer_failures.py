@@ -1,7 +1,7 @@
 """A rank that is killed, frozen, missing or in another collective: every call's error names it.
 
 The page docs/torch.md says which errors come, and when; each that comes must be in its table. With
-`-s` the test prints each rank's error, and after how long it came.
+`-s` the test prints each rank's error, and how long it took to come.
 """
 
 import datetime

@@ -32,7 +32,7 @@ SUMS = [
     ),
     Rule("the server loses OVERFLOW", AGGREGATION, "    fragment.flags |= overflow;\n", ""),
     Rule(
-        "the ranks of the integers count in float mode",
+        "ranks that sent integers count in float mode",
         AGGREGATION,
         "  fragment.bitmap.clear();\n",
         "",

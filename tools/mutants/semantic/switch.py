@@ -19,7 +19,7 @@ AGGREGATION = [
         "if (1) {",
     ),
     Rule(
-        "a switch takes fragments of one stream for the same",
+        "a switch confuses fragments of one stream",
         AGGREGATOR,
         "atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;",
         "atp_same_stream(i, h);",
