@@ -18,8 +18,8 @@
 // there is none, and every collective raises an error. Members find one another under the uuid in
 // the store with which the group was created.
 //
-// A reconfigure() makes a new group instead of mending the old one: a failed group is good for
-// nothing but its end, and the rest of the backend relies on ranks that never change.
+// A reconfigure() makes a new group instead of repairing the old one: a failed group can only
+// be destroyed, and the rest of the backend relies on ranks that never change.
 
 namespace atp::pytorch {
 

@@ -21,7 +21,7 @@ void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
-// Answers *are you there* with *here*; false if the packet is another one. It answers any sender,
+// Answers *are you there* with *here*; false for any other packet. It answers any sender,
 // since a rank that the switch has forgotten must not take it for dead. The answer has no more
 // bytes than the question.
 bool answer_question(SwitchTurn& turn, const Arrival& in);

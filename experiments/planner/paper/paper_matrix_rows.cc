@@ -57,7 +57,7 @@ std::vector<Row> matrix_rows() {
       {"Eq. 3", "B1', B2' of mesh (8,2) on a flat switch of 25 GB/s",
        bandwidths(flat_switch(16, 25), {8, 2}, CostMode::kPaperLiteral) + " as printed",
        bandwidths(flat_switch(16, 25), {8, 2}, CostMode::kPaper),
-       "min(d2, devices below a link) groups share it, not d2; 5.3 and 5.4 only hold so"},
+       "min(d2, devices below a link) groups share it, not d2; 5.3 and 5.4 hold only this way"},
       {"Eq. 3", "best mesh on Fig. 7a, in the paper's units",
        fmt::format("{} as printed",
                    mesh_text(best(request(papers_7a, CostMode::kPaperLiteral)).mesh)),

@@ -52,7 +52,7 @@ std::vector<Row> selection_rows() {
                    "It measured (8,1) as best",
                    units(ic3, {8, 1}))},
       {"Fig. 11, IC4", "mesh chosen for 16 devices on InfiniBand", "(8,2)", best_text(ic4),
-       "agrees, if the cluster is one flat switch; how many GPUs a node has is not said"},
+       "agrees, if the cluster is one flat switch; the paper gives no GPUs per node"},
   };
 }
 
