@@ -1,5 +1,5 @@
 # `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
-# and an example of a cluster file. With ATP_SERVICES (the preset "package") also systemd's units
+# and an example cluster file. With ATP_SERVICES (the preset "package") also systemd's units
 # and their configuration, at absolute places, and `cpack` makes the Debian package of all of it.
 # tools/package does everything.
 
