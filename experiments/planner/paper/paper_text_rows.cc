@@ -50,8 +50,8 @@ std::vector<Row> text_rows() {
        "on rings as much as 12h/d1 all-reduced: a seventh less (--fused)"},
       {"Fig. 8, 4.1", "time of chunks that overlap with computation", "measured, no model",
        "their latencies (--chunks)",
-       "by equation 2; a chunk moves the same bytes, and each pays its latencies anew. What they "
-       "hide counts in the time of a step (--device-tflops)"},
+       "by equation 2; the chunks together move the same bytes, and each pays its own latencies. "
+       "What they hide counts in the time of a step (--device-tflops)"},
       {"4.1, Table 3", "chunk size 2 and 4", "a size", "2 and 4 chunks",
        "the text means the number of chunks that a batch is cut into"},
       {"3.2.1", "Google's layout of q^2 devices", "(q/2, 2q)",
