@@ -23,7 +23,7 @@ Status check_aggregation(const Level& level, const std::string& where) {
     return Error{where + ": aggregation needs a payload of at least 1 byte per packet, found 0"};
   }
   if (aggregation.shared_by == 0) {
-    return Error{where + ": servers serve at least 1 unit, found 0"};
+    return Error{where + ": servers must serve at least 1 unit, found 0"};
   }
   if (!(aggregation.uplink_sums >= 0) || !std::isfinite(aggregation.uplink_sums)) {
     return Error{where + ": sums over an uplink must not be negative, found " +

@@ -21,7 +21,7 @@ inline bool all(at::TensorList tensors, bool (*property)(const at::Tensor&)) {
 inline void check_type(const Buffers::Name& name, const at::Tensor& input,
                        const at::Tensor& output) {
   TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), name.operation,
-                   ": input and output must have one type, and they are ", input.scalar_type(),
+                   ": input and output must have the same type, and they are ", input.scalar_type(),
                    " and ", output.scalar_type());
 }
 

@@ -30,7 +30,7 @@ CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
       future_(c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()), devices_of(results))) {}
 
-// One that was refused after it was begun never settles.
+// One that was refused after it had started never settles.
 CollectiveWork::~CollectiveWork() {
   if (recorded_ && !settled_ && owner_ == getpid()) recorded_->refused(token_);
 }
@@ -79,7 +79,7 @@ void CollectiveWork::tell() {
 
 bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK_WITH(DistBackendError, settled_ || owner_ == getpid(), buffers_.name().operation,
-                   " was begun before this process was forked, and only the parent can wait for "
+                   " was started before this process was forked, and only the parent can wait for "
                    "its end");
   if (telling_ == std::this_thread::get_id()) {
     if (failure_) std::rethrow_exception(failure_);

@@ -258,7 +258,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
         backend = dist.group.WORLD._get_backend(torch.device("cpu"))
         with pytest.raises(ValueError, match="all_gather_single: expected 6 values, 2 times the 3"):
             backend._allgather_base(torch.empty(7), torch.empty(3), c10d.AllgatherOptions()).wait()
-        with pytest.raises(TypeError, match="input and output must have one type"):
+        with pytest.raises(TypeError, match="input and output must have the same type"):
             backend._allgather_base(
                 torch.empty(6, dtype=torch.int64), torch.empty(3), c10d.AllgatherOptions()
             ).wait()

@@ -160,7 +160,7 @@ inline constexpr Row kGradientShareRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = empty(kThis),
      .out = kFrom0},
-    {.name = "a job at its quota takes no mark back",
+    {.name = "a job at its quota moves no mark back",
      .tree = {.quota = 0},
      .before = empty(kLater),
      .in = kFrom0,
