@@ -5,7 +5,7 @@
 
 #include "atp/wire/status.h"
 
-// Whose a job is, for nodes that serve several tenants with keys (docs/protocol.md §2, *Keys*). The
+// Who owns a job, at nodes that serve several tenants with keys (docs/protocol.md §2, *Keys*). The
 // core has no keys: whoever drives a node checks the packets' tags, and answers this question when
 // a job begins.
 

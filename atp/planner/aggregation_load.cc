@@ -118,7 +118,7 @@ void add_serving(const Interconnect& interconnect, const Serving& serving, std::
   }
 }
 
-// What a window that is sent at once takes longer on the link of a switch's host.
+// How much longer a window that is sent at once takes on the link of a switch's host.
 Burst burst_of(const Level& level, const GroupLevel& group, const Tree& tree) {
   const Aggregation& aggregation = *level.aggregation;
   const double s = group.own;

@@ -34,7 +34,7 @@ struct Bottleneck {
   std::string text;             // for people: "uplink of a host (level 1 of 2), shared by 4 groups"
 };
 
-// What an operation takes longer because a part of its tensor is sent all at once.
+// How much longer an operation takes because a part of its tensor is sent all at once.
 struct Burst {
   double bytes = 0;  // of a rank's tensor, at most
   double seconds_per_byte = 0;

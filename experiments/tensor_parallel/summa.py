@@ -117,7 +117,7 @@ def of_layer(hidden: int, tokens: float) -> tuple[float, float]:
 
 
 def summa(levels: list[dict], hidden: int, q: int, depth: int) -> Cost | None:
-    """None if the network's levels cannot be split so."""
+    """None if the network's levels cannot be split this way."""
     try:
         candidates = asked(levels, hidden, volume="equation2", data_parallel=depth)
     except RuntimeError:

@@ -166,7 +166,7 @@ class Rejected:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change of the cluster or the batch that makes another answer the best."""
+    """A change to the cluster or the batch that makes a different answer the best."""
 
     text: str
     factor: float

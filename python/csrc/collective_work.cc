@@ -59,7 +59,7 @@ void CollectiveWork::settle() {
   settled_ = true;
 }
 
-// A caller that ends its process for the first error finds the files written.
+// A caller that ends its process at the first error finds the files written.
 void CollectiveWork::record_end() {
   if (recorded_ == nullptr) return;
   if (error_.empty()) return recorded_->end_completed(token_);

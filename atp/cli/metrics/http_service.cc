@@ -101,7 +101,7 @@ void HttpService::Loop::keep_open(evhttp_request* request, evbuffer* beginning) 
   streams.emplace_back(connection, request);
   evhttp_send_reply_start(request, HTTP_OK, nullptr);
   evhttp_send_reply_chunk(request, beginning);
-  // A stream's reader sends nothing; one that reads nothing for so long is gone.
+  // A stream's reader sends nothing; one that reads nothing for this long is gone.
   bufferevent* stream = evhttp_connection_get_bufferevent(connection);
   const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
   bufferevent_set_timeouts(stream, nullptr, &patience);

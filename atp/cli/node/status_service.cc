@@ -21,7 +21,7 @@ namespace atp {
 namespace {
 
 constexpr std::chrono::seconds kConnectionPatience{2};  // per connection
-constexpr std::size_t kMostTalks = 64;                  // more close the oldest
+constexpr std::size_t kMostTalks = 64;                  // one more closes the oldest
 constexpr int kPauseMs = 100;                           // after a failed accept()
 
 bool is_in(const std::vector<Prefix>& networks, const Endpoint& peer) {

@@ -37,7 +37,7 @@ namespace atp {
 // replies never leave this machine.
 bool is_same_host(const Endpoint& own, const Endpoint& peer);
 
-// Whether a process of user `of` may make a node drain that runs as `node`. Nothing: the user is
+// Whether a process of user `of` may make a node that runs as `node` drain. Nothing: the user is
 // not known.
 bool may_drain_here(std::optional<uid_t> of, uid_t node);
 

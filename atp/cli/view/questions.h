@@ -17,7 +17,7 @@ namespace atp {
 
 // Whether a node is there.
 enum class NodePresence : std::uint8_t {
-  kUnknown,  // not fully asked yet
+  kUnknown,  // the first query has not ended yet
   kUp,
   kDead,     // its host refuses the connection, or cannot be reached
   kSilent,   // accepted the connection, or nothing came back at all: stopped, or its host is down

@@ -205,7 +205,7 @@ class HostEngine {
   Entry* next_to_write();
   Piece next_piece(Entry& entry) const;
   Piece& piece(std::uint64_t number) { return pieces_[static_cast<std::size_t>(number - taken_)]; }
-  // The begin of each rank's share of the piece, and the end of the last.
+  // The beginning of each rank's share of the piece, and the end of the last.
   const std::vector<std::size_t>& divide(const Piece& piece);
   bool agrees(const Piece& piece, std::uint64_t number);
   static SharedCount& count_in(HostBoard::Slot& slot, Phase phase);

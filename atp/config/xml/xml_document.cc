@@ -38,7 +38,7 @@ class XmlReader {
     XmlElement element{.name = node.name(), .line = line_at(node.offset_debug())};
     if (!is_plain(element.name)) refuse(element.place(file_), shown(element.name), "a plain name");
     if (depth > kMaxDepth) {
-      refuse(element.place(file_), "more than 64 elements inside each other", "at most 64");
+      refuse(element.place(file_), "elements nested more than 64 deep", "at most 64");
     }
     if (++count_ > kMaxElements) {
       refuse(element.place(file_), "more than 100,000 elements", "at most 100,000");

@@ -9,7 +9,7 @@
 #include "atp/config/text/file.h"
 
 // An XML file as a tree of elements that know their lines. Files of other programs are small and
-// flat, so one with more than 64 elements inside each other, or more than 100,000 in total, is
+// flat, so one with elements nested more than 64 deep, or more than 100,000 in total, is
 // refused.
 
 namespace atp {

@@ -42,8 +42,8 @@ bool refuses_key(std::span<const std::uint8_t> packet) {
          atp_load64(at + status_field::kNonce.offset) != 0;
 }
 
-// What the tag of a packet says: of a JOIN also where it comes from, so that nobody can send a JOIN
-// that it has seen from an address of its own.
+// What the tag of a packet says. A JOIN's also says where it comes from, so that nobody can repeat
+// another's JOIN from a different address.
 std::uint64_t tag_of(const PacketKey& key, std::span<const std::uint8_t> packet,
                      const Endpoint& source) {
   if (packet[ATP_AT_TYPE] != ATP_JOIN) return packet_tag(key, packet);

@@ -28,8 +28,8 @@ namespace atp {
 
 class Keyring final : public JobOwners {
  public:
-  // A rank has one key, and accepts a refusal for want of the right one without a tag. A node has
-  // the keys of all tenants, and answers questions and probes without a tag.
+  // A rank has one key, and accepts an untagged refusal for want of the right one. A node has the
+  // keys of all tenants, and answers untagged questions and probes.
   enum class Side : std::uint8_t { kRank, kNode };
 
   Keyring(Side side, std::vector<Tenant> tenants);
@@ -38,7 +38,7 @@ class Keyring final : public JobOwners {
   void ask_for_jobs(std::function<bool(std::uint32_t job)> knows) { knows_ = std::move(knows); }
 
   // Replaces all keys and quotas. Jobs of tenants that are gone, or whose keys have changed, get
-  // no further packet through; quotas hold for jobs that begin from now on.
+  // no further packet through; quotas apply to jobs that begin from now on.
   void replace(std::vector<Tenant> tenants);
 
   struct Checked {
@@ -48,7 +48,7 @@ class Keyring final : public JobOwners {
   };
   Checked check(const Endpoint& from, std::span<std::uint8_t> datagram);
 
-  // Adds the tag to a packet of `length` bytes at the begin of `room`, which has ATP_TAG_BYTES
+  // Adds the tag to a packet of `length` bytes at the start of `room`, which has ATP_TAG_BYTES
   // more. Returns the new length: the old one if the packet goes without. `source`: the address
   // that the receiver sees; only a JOIN needs it.
   std::size_t add_tag(std::span<std::uint8_t> room, std::size_t length, const Endpoint& source);

@@ -168,7 +168,7 @@ def compare(
     """Measures every mesh that can run the model, best prediction first, rounds interleaved.
 
     Raises:
-        ValueError: a file cannot be read, or the files and the job do not fit; on every rank.
+        ValueError: a file cannot be read, or the files and the job do not match; on every rank.
     """
     answer = _plan(topology, model, algorithm, batch, sequence)
     candidates = sorted([answer, *answer.runners_up], key=lambda candidate: candidate.seconds)

@@ -52,7 +52,7 @@ def load_full_state_dict(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: on some rank it is another model's, or no state dict; raised on every rank,
+        ValueError: on some rank it is another model's, or not a state dict; raised on every rank,
             and nothing is loaded.
     """
     shapes: dict[str, tuple[int, ...]] = {}
@@ -159,7 +159,7 @@ def load(
         The `extra` that was saved.
 
     Raises:
-        ValueError: it is no checkpoint, or another model's, or lacks the optimizer's state;
+        ValueError: it is not a checkpoint, or another model's, or lacks the optimizer's state;
             raised on every rank, and nothing is loaded.
         TimeoutError: a rank made no such call in time.
     """

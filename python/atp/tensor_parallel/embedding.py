@@ -1,4 +1,4 @@
-"""The tables of tokens and positions: not in the paper, but fitting its blocks."""
+"""The tables of tokens and positions: not in the paper, but they fit its blocks."""
 
 import torch
 from torch import nn

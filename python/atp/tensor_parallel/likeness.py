@@ -62,8 +62,8 @@ def behaves_as(
 ) -> bool:
     """Whether a module computes from [b, s, width] and its parameters the same as `expected`.
 
-    The module runs in evaluation mode, where dropout drops nothing, and only one of several that
-    differ in nothing but their parameters. A module that raises does not match.
+    The module runs in evaluation mode, where dropout drops nothing. Of several that differ only
+    in their parameters, one runs. A module that raises does not match.
     """
     key = _key(module, width, expected)
     return _once(key, lambda: _ask(module, width, expected))

@@ -60,8 +60,8 @@ def parallelize(
         The model.
 
     Raises:
-        ValueError: the model cannot be split so, or the ranks disagree; raised on every rank, and
-            no model is changed.
+        ValueError: the model cannot be split this way, or the ranks disagree; raised on every rank,
+            and no model is changed.
         TimeoutError: a rank made no such call in time.
     """
     if isinstance(plan, Mesh):

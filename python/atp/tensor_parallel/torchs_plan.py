@@ -29,7 +29,7 @@ def parallelize_module_plan(model: nn.Module, ranks: int) -> dict[str, ParallelS
     a weight, which torch would separate. The head returns all logits.
 
     Raises:
-        ValueError: a module is unknown, or torch cannot split it so; the message names it.
+        ValueError: a module is unknown, or torch cannot split it this way; the message names it.
     """
     styles: dict[str, ParallelStyle] = {}
     for name, role in roles_of(model, plan_of(model)).items():

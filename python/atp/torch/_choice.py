@@ -84,7 +84,7 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         )
     if group is None:
         reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"
-        # No problem but the usual thing, where nobody has set up a switch or a server.
+        # Not a problem but the usual case, where nobody has set up a switch or a server.
         is_wanted = why_no_network == _NO_ROUTE
         level = logging.INFO if is_wanted else logging.WARNING
         return _chosen(meeting, ring_group(ring), reason, level)

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 Job = tuple[int, int]
 
-# A rank that waits for the others checks this often whether one of them cannot come.
+# A rank that waits for the others checks this often whether one of them cannot join.
 _LOOK_EVERY = datetime.timedelta(seconds=1)
 
 # Whether this process has already used the job that `atp run` gave it.
@@ -140,7 +140,7 @@ class Meeting:
             return
 
     def _is_over(self) -> bool:
-        """Whether all its ranks came, however many they were, or those that came gave up."""
+        """Whether all its ranks came, however many they were, or those that came have given up."""
         if self.store.check(["failed"]):
             return True
         if not self.store.check(["size"]):
