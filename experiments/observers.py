@@ -7,7 +7,7 @@ no metrics, no flight recorder. On: counter files every second, JSON logs, metri
 every second, `atp view` with a reader of its page every second, and a flight recorder with a folder
 on each rank. The same all-reduces run with both, alternately, and the digests of all ranks must
 agree. Here view and reader run on the job's own processors, so in a third way they observe nodes
-that the job does not use: what they take from it there is what hosts of their own would not take.
+that the job does not use: what that costs the job would disappear if they had hosts of their own.
 Writes observers.csv into FOLDER (default: out/observers).
 """
 

@@ -83,7 +83,7 @@ class Network:
         run(*inside, "addr", "add", f"{host.address}/{bits}", "dev", "eth0")
         run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
-        # The machine's default may differ, and BBR takes the bursts of tbf for bandwidth.
+        # The machine's default may differ, and BBR mistakes the bursts of tbf for bandwidth.
         subnet = ipaddress.ip_interface(f"{host.address}/{bits}").network
         run(*inside, "route", "change", subnet, "dev", "eth0", "src", host.address,
             "congctl", "cubic")  # fmt: skip

@@ -5,9 +5,9 @@ page of `atp view`.
 
 Real processes in namespaces: two racks of two workers with a switch each, and a server. Each trial
 starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
-ways (disturbances.py). A rank that names another rank as the one that it waits for, or that is
-lost, or left first, has named a wrong one; `--calm` runs an undisturbed job for so long beside two
-busy processes, in which nobody may be named. Writes culprits.csv into FOLDER (default:
+ways (disturbances.py). A rank that names any other rank than the culprit, as awaited, lost or the
+first to leave, has named a wrong one. `--calm S` runs an undisturbed job for S seconds beside two
+busy processes, and no rank may name anybody in that time. Writes culprits.csv into FOLDER (default:
 out/culprits).
 """
 

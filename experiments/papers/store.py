@@ -9,7 +9,7 @@ from experiments.papers.entry import Check
 
 
 def commit():
-    """The commit that runs, and whether something beside the documents differs from it."""
+    """The commit that runs, and whether anything but the documents differs from it."""
 
     def git(*words):
         done = subprocess.run(
