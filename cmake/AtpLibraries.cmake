@@ -29,7 +29,7 @@ function(_atp_find_archive variable name package)
   endif()
 endfunction()
 
-# Keys. As of yaml-cpp, shared objects cannot take Debian's archive.
+# Keys. As with yaml-cpp, shared objects cannot take Debian's archive.
 find_path(sodium_folder sodium.h)
 find_library(sodium_library libsodium.so)
 find_library(sodium_archive libsodium.a)

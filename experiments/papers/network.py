@@ -116,12 +116,12 @@ def figure_15(size):
     cases = [{"window": w, "scheme": s} for w in windows for s in POLICIES]
     table = summary(over_seeds(size, cases, options_of), ["window", "scheme"], COLUMNS)
     at = {(row["window"], row["scheme"]): row["goodput_gbit"] for row in table}
-    by_window = "; ".join(f"{w}: {at[w, 'aimd']:.1f} and {at[w, 'fixed']:.1f}" for w in windows)
+    by_window = "; ".join(f"{w:,}: {at[w, 'aimd']:.1f} and {at[w, 'fixed']:.1f}" for w in windows)
     best = max(at.values())
     return Outcome(
         "Gbit/s with congestion control and without, by the largest window in packets: "
         f"{by_window}. At 1,024 that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times as fast, "
-        f"at 64 {at[64, 'aimd'] / at[64, 'fixed']:.1f} times. At 1,024 congestion control reaches "
+        f"at 64, {at[64, 'aimd'] / at[64, 'fixed']:.1f} times. At 1,024 congestion control reaches "
         f"{at[1024, 'aimd'] / best:.0%} of the best that any window reached.",
         table,
         largest_spread(table, "goodput_gbit"),

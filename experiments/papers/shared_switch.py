@@ -315,7 +315,7 @@ def figure_20(size):
     )
     figure.axes[0].tick_params(axis="x", labelsize=7)
     return Outcome(
-        "Throughput relative to running alone (the number after a model is that of its workers): "
+        "Throughput relative to running alone (the number after a model is its number of workers): "
         + "; ".join(f"{pair}: {at[pair, 1]:.0%} and {at[pair, 2]:.0%}" for pair in pairs)
         + ".",
         table,

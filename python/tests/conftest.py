@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo  # noqa: F401 (DDP imports it, in seconds: so it is once, not once per rank)
+import torch._dynamo  # noqa: F401 (DDP imports it, which takes seconds: once here, not per rank)
 import torch.distributed as dist
 
 import atp.torch  # noqa: F401 (registers the backend)

@@ -210,7 +210,7 @@ def test_a_service_that_fails_fails_its_slurm_job(slurm):
     [
         ("switch.sbatch", "n1", ["--upstream", "somewhere"], "--upstream"),
         ("job.sbatch", "n1", ["no-such.yaml", "true"], "no-such.yaml"),
-        ("server.sbatch", "nowhere", [], "scontrol show node nowhere says no NodeAddr"),
+        ("server.sbatch", "nowhere", [], "scontrol show node nowhere shows no NodeAddr"),
     ],
 )
 def test_what_is_missing_is_said(slurm, script, nodes, words, message):

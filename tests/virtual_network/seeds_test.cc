@@ -7,7 +7,7 @@
 // The swarm: 10,000 seeds, each with another network, other jobs and, nine times out of ten, other
 // faults. Every completed operation must have the right result, and once the faults have stopped,
 // everything must finish and be released. A failure prints the command that replays it. A seed that
-// found a bug becomes a named scenario, since a change of the drawing changes what the seed draws.
+// found a bug becomes a named scenario, since a seed's world changes when what is drawn changes.
 
 namespace atp::sim {
 namespace {
