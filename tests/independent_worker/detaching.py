@@ -2,36 +2,64 @@
 
 import time
 
+from .membership import JOINING, LEAVING
 from .numbers import EXACT
-from .worker import JOINING, LEAVING, NEVER, NO_ROOM, STATUS, STRAIGHT, TREE, WAITING, Worker
+from .packets import NEVER, NO_ROOM, STATUS, STRAIGHT, TREE, VALUE_COUNT, WAITING
+from .worker import Worker
 
-VALUE_COUNT = 3  # a reason of a refusal
+REFRESH = 1.0  # seconds
 
 
 class DetachingWorker(Worker):
-    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors, and so rule 4."""
+    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors."""
 
     def __init__(self, *arguments, **options):
-        self.direct_repeats, self.suspected_at = 0, NEVER
-        self.attach_after, self.return_pause = 0.0, 0.0
-        self.heard = {TREE: time.monotonic(), STRAIGHT: 0.0}
+        self.attach_after, self.return_pause = 0.0, 0.0  # rule 8
+        self.tree_answered = time.monotonic()  # last, or else when the worker began
+        self.straight_since, self.straight_at = NEVER, -NEVER  # rule 5
+        self.acquit()
         super().__init__(*arguments, **options)
 
     @property
     def attached(self):
         return self.path == TREE
 
+    def acquit(self):
+        self.direct_repeats, self.counted_since = 0, NEVER  # rule 1
+        self.suspected_at, self.convicted_at = NEVER, NEVER  # rules 2 and 3
+
+    def hear(self, path, now):  # rule 5
+        if path == STRAIGHT:
+            if self.straight_since == NEVER or now > self.straight_at + 3 * REFRESH:
+                self.straight_since = now
+            self.straight_at = now
+
+    def hear_tree(self, now):
+        self.tree_answered, self.straight_since = now, NEVER
+        if self.convicted_at != NEVER:  # rule 3, second row
+            self.acquit()
+
     def step(self):
         super().step()
-        now = time.monotonic()
-        tree, straight, since = self.heard[TREE], self.heard[STRAIGHT], self.suspected_at
+        now, refresh_ends = time.monotonic(), self.suspected_at + REFRESH
         if not self.attached or len(self.route) == 1 or self.state >= LEAVING:
             return
-        silent = now > tree + self.lease and now < straight + 3  # rule 5
-        if silent or tree <= since < straight < now - 0.1:  # rule 3
+        is_silent = now > self.tree_answered + self.lease
+        straight_works = self.straight_since + REFRESH < now < self.straight_at + 3 * REFRESH
+        if is_silent and straight_works or self.convicted_at < min(now, refresh_ends):
+            self.detach(now)  # rule 5; rule 3, third row
+        elif now > refresh_ends:  # rule 3, last row
+            self.acquit()
+
+    def judge(self, now):  # rule 3: the straight JOIN is answered
+        if self.suspected_at == NEVER or self.convicted_at != NEVER:
+            return
+        if self.straight_worked and now < self.suspected_at + 0.05:
             self.detach(now)
-        elif min(tree, straight) > since or now > since + 1:
-            self.direct_repeats, self.suspected_at = 0, NEVER
+        elif self.tree_answered > self.suspected_at:
+            self.acquit()
+        else:
+            self.convicted_at = now + 0.1
 
     def detach(self, now):  # rule 7
         self.detachments += 1
@@ -40,15 +68,20 @@ class DetachingWorker(Worker):
         self.change_path(STRAIGHT, now)
 
     def change_path(self, path, now):
-        self.path, self.direct_repeats, self.suspected_at = path, 0, NEVER
+        self.path = path
+        self.acquit()
         self.enter(self.state)
         self.announce(now)
         self.send_all_again(now)
 
     def take_join_ack(self, body, path, now):
         current = super().take_join_ack(body, path, now)
-        if current is not None:
-            self.heard[path] = now
+        if current is None:
+            return
+        if path == TREE:
+            self.hear_tree(now)
+        elif self.attached:
+            self.judge(now)
         if current and path == TREE and not self.attached and now >= self.attach_after:
             self.change_path(TREE, now)  # rule 8
 
@@ -56,7 +89,8 @@ class DetachingWorker(Worker):
         super().take_status(packet, body, path, fragment, now)
         if len(body) >= STATUS.size and STATUS.unpack_from(body)[0] == WAITING:
             self.direct_repeats = max(0, self.direct_repeats - 1)  # rule 1
-            self.heard[path] = now
+            if path == TREE:
+                self.hear_tree(now)
 
     def take_refusal(self, code, reason, path, now):  # rule 6, and §2, Refusals, rule 2
         harmless = self.state != JOINING or not self.attached
@@ -72,9 +106,11 @@ class DetachingWorker(Worker):
         if fragment.repeats < 3 or fragment.kind == EXACT or not self.attached:
             return
         fragment.direct_by_timer = True
+        self.counted_since = self.counted_since if self.direct_repeats else now
         self.direct_repeats += 1
         if self.direct_repeats >= 3 and self.suspected_at == NEVER and len(self.route) > 1:
             self.suspected_at = now
+            self.straight_worked = self.straight_at >= self.counted_since  # rule 4
             self.enter(self.state)
 
     def take_parameter(self, packet, body, fragment, now):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import BUILD
 
-from .worker import ProtocolError
+from .packets import ProtocolError
 
 RANK = BUILD / "bin" / "reference_rank"
 SPECIALS = [np.nan, np.inf, -np.inf, -0.0, 1e-45, 3e38, -3e38, 0.0]

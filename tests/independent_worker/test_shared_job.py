@@ -16,9 +16,10 @@ from tests.e2e.conftest import REPOSITORY
 
 from .detaching import DetachingWorker
 from .numbers import FORMAT_BLOCKS_16, FORMAT_EXACT, fingerprint, layout_of
+from .packets import ProtocolError, Type
 from .several import SeveralServers
 from .shared_job import Lossy, SharedJob
-from .worker import ProtocolError, Type, Worker
+from .worker import Worker
 
 STREAMS = 2  # of each of our ranks, for a server
 
