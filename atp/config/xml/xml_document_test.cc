@@ -57,7 +57,7 @@ TEST(XmlDocument, WhatIsNotOneWholeElementIsRefusedWithItsLine) {
       {"an attribute twice", "<a>\n<b x='1' x='2'/></a>", "f:2: b.x: found the attribute twice",
        "expected it once"},
       {"a zero byte", std::string("<a>\n\0</a>", 9), "f:2: found a zero byte", "text"},
-      {"a deep tree", deep, "f:1: a: found more than 64 elements", "at most 64"},
+      {"a deep tree", deep, "f:1: a: found elements nested more than 64 deep", "at most 64"},
       {"a huge tree", many, "f:1: b: found more than 100,000 elements", "at most 100,000"},
   };
   for (const auto& row : rows) {
