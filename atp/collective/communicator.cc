@@ -36,6 +36,15 @@ std::uint64_t random_word() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
+// A server checks the tags of all the tenant's jobs that come to its address.
+Result<std::optional<Tenant>> key_of_own_server(const CommunicatorOptions& options) {
+  if (!options.key) return std::optional<Tenant>();
+  if (const Tenant* tenant = std::get_if<Tenant>(&*options.key)) return std::optional(*tenant);
+  return Error{"the server in the process of rank " + std::to_string(options.rank) +
+               " needs the tenant's key, and the rank has only that of its job: set ATP_KEY_FILE "
+               "on every rank with such a server (ATP_OWN_SERVER)"};
+}
+
 Status check(const CommunicatorOptions& options) {
   if (options.world_size < 1 || options.world_size > kMaxRanks) {
     return Error{"a job has 1 to " + with_commas(kMaxRanks) + " ranks, not " +
@@ -198,7 +207,9 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   }
   std::shared_ptr<OwnServer> server;
   if (options.own_server) {
-    auto started = OwnServer::at(*options.own_server, options.values_per_fragment, options.key);
+    const Result<std::optional<Tenant>> key = key_of_own_server(options);
+    if (!key) return key.error();
+    auto started = OwnServer::at(*options.own_server, options.values_per_fragment, key.value());
     if (!started) return started.error();
     server = std::move(started).value();
   }

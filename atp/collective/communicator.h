@@ -19,7 +19,7 @@
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
-#include "atp/driver/keys/key_file.h"
+#include "atp/driver/keys/rank_key.h"
 #include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
@@ -51,9 +51,9 @@ struct CommunicatorOptions {
   // end, and shutdown() waits for the other ranks to leave it. Absent: no such server.
   std::optional<Endpoint> own_server;
   PortRange ports;  // for its UDP sockets, one per lane
-  // Whose key its packets have, for switches and servers that serve only jobs with keys; absent:
-  // none has a tag.
-  std::optional<Tenant> key;
+  // The key of its packets, for switches and servers that serve only jobs with keys; absent: none
+  // has a tag. With own_server it must be the tenant's.
+  std::optional<RankKey> key;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floating-point sums travel unless an operation asks for another format (docs/protocol.md
   // §5, *Numbers*); the same on every rank. The fixed scale applies to the whole job.
@@ -112,7 +112,7 @@ struct CommunicatorOptions {
   Status set_routes(std::string_view text);
   // Sets ports from ATP_PORT_RANGE, "FIRST-LAST", if it is set.
   Status read_ports();
-  // Sets key from the file that ATP_KEY_FILE names, if it is set.
+  // Sets key to the tenant's, from the file that ATP_KEY_FILE names, if it is set.
   Status read_key();
   // Sets own_server from ATP_OWN_SERVER, "host:port", if it is set.
   Status read_own_server();

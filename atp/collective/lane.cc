@@ -74,8 +74,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
       keys_(options.communicator.key
-                ? std::optional<Keyring>(std::in_place, Keyring::Side::kRank,
-                                         std::vector<Tenant>{*options.communicator.key})
+                ? std::optional<Keyring>(std::in_place, *options.communicator.key)
                 : std::nullopt),
       will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),

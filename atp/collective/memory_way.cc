@@ -45,13 +45,6 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
   return MemoryMeeting{nullptr, options.job};
 }
 
-// The leaders have already joined the job as its workers, so all ranks together need another job.
-// It has another number, because ranks in two incarnations of one job would get warnings.
-JobKey job_of_all_ranks(const JobKey& job) {
-  constexpr std::uint32_t kOther = 0x686f7374;
-  return {atp_fmix32(job.job ^ kOther), job.incarnation};
-}
-
 // A rank's part in the meeting of a job with several hosts.
 class OneOfSeveral {
  public:
@@ -129,6 +122,13 @@ Result<MemoryMeeting> OneOfSeveral::meet() {
 }
 
 }  // namespace
+
+// The leaders have already joined the job as its workers, so all ranks together need another job.
+// It has another number, because ranks in two incarnations of one job would get warnings.
+JobKey job_of_all_ranks(const JobKey& job) {
+  constexpr std::uint32_t kOther = 0x686f7374;
+  return {atp_fmix32(job.job ^ kOther), job.incarnation};
+}
 
 Result<MemoryMeeting> meet_in_memory(const CommunicatorOptions& options) {
   if (sums_on_hosts(options)) return OneOfSeveral(options).meet();

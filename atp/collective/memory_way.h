@@ -13,6 +13,10 @@ struct MemoryMeeting {
   JobKey job;                // as workers of this job
 };
 
+// The job in which all ranks are workers of their own, if the ranks of a host cannot share memory
+// although its own workers are the hosts (docs/protocol.md §5, *Hosts as workers*).
+JobKey job_of_all_ranks(const JobKey& job);
+
 // An error: a rank is missing, or there is neither memory nor a route.
 Result<MemoryMeeting> meet_in_memory(const CommunicatorOptions& options);
 

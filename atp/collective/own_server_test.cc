@@ -69,6 +69,15 @@ class OwnServers : public ::testing::Test {
   std::vector<Endpoint> servers_ = free_addresses(kRanks);
 };
 
+TEST_F(OwnServers, NeedTheTenantsKeyAndNotThatOfAJobAlone) {
+  CommunicatorOptions alone = options(1);
+  alone.key = JobKeys{.tenant = 1, .by_job = {{alone.job.job, {}}}};
+  const auto joined = Communicator::connect(alone);
+  ASSERT_FALSE(joined.ok());
+  EXPECT_THAT(joined.error().message, AllOf(HasSubstr("the server in the process of rank 1"),
+                                            HasSubstr("set ATP_KEY_FILE")));
+}
+
 TEST_F(OwnServers, RunInAThreadWithAName) {
   const Communicators communicators = join_all();
   std::vector<std::string> names;

@@ -1,6 +1,7 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/memory_way.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
@@ -65,11 +67,34 @@ void check_route(const std::string& route, const std::string& route_name) {
   read_route(options, route, route_name);
 }
 
-std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
-  const Status ports = options.read_ports();
-  TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
+// The key in this rank's file; none without ATP_KEY_FILE.
+std::optional<Tenant> own_key() {
+  CommunicatorOptions options;
   const Status key = options.read_key();
   TORCH_CHECK_VALUE(key.ok(), key.error().message);
+  if (!options.key) return std::nullopt;
+  return std::get<Tenant>(*options.key);
+}
+
+// Of a group's job, and of the one that takes its place if the ranks of a host share no memory.
+std::string keys_of_job(const Tenant& tenant, std::uint32_t job) {
+  return text_of(keys_of_jobs(tenant, std::array{job, job_of_all_ranks({job, 0}).job}));
+}
+
+// `job_keys`: from rank 0, for a rank without a file; empty: there are none.
+void read_key(CommunicatorOptions& options, const std::string& job_keys) {
+  const Status key = options.read_key();
+  TORCH_CHECK_VALUE(key.ok(), key.error().message);
+  if (options.key || job_keys.empty()) return;
+  Result<JobKeys> given = parse_job_keys(job_keys);
+  TORCH_CHECK_VALUE(given.ok(), given.error().message);
+  options.key = std::move(given).value();
+}
+
+std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::string& job_keys) {
+  const Status ports = options.read_ports();
+  TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
+  read_key(options, job_keys);
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
@@ -93,7 +118,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
     bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
-    const std::vector<std::size_t>& host_of, std::shared_ptr<RecordedGroup> recorded) {
+    const std::vector<std::size_t>& host_of, const std::string& job_keys,
+    std::shared_ptr<RecordedGroup> recorded) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -112,7 +138,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.digest_every = digest_every;
     options.operation_timeout = timeout;
     options.join_timeout = join_timeout;
-    communicator = connect(std::move(options));
+    communicator = connect(std::move(options), job_keys);
   }
   return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(communicator),
                                                number_format(numbers));
@@ -383,6 +409,10 @@ PYBIND11_MODULE(_C, module) {
 
   module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
              py::call_guard<py::gil_scoped_release>());
+  py::class_<atp::Tenant>(module, "Tenant")
+      .def_property_readonly("mark", &atp::mark_of)
+      .def("keys_of_job", &keys_of_job, py::arg("job"));
+  module.def("own_key", &own_key);
   py::class_<atp::RecordedGroup, std::shared_ptr<atp::RecordedGroup>>(module, "RecordedGroup");
   module.def("open_record", &open_record, py::kw_only(), py::arg("name"), py::arg("job"),
              py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());
@@ -398,7 +428,8 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
-                 py::arg("host_memory"), py::arg("host_of"), py::arg("recorded"));
+                 py::arg("host_memory"), py::arg("host_of"), py::arg("job_keys"),
+                 py::arg("recorded"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });

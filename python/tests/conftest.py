@@ -78,11 +78,12 @@ class Ranks:
         limit_s: float = 240,
         pg_options=None,
         init: dict[str, Any] | None = None,
+        variables: Callable[[int], dict[str, str]] | None = None,
     ) -> list[Outcome]:
         """Starts these ranks (default: each once) and waits for those that should end.
 
         The others are killed afterwards. Fails the test if a rank takes longer than limit_s.
-        `init`: further arguments of init_process_group().
+        `init`: further arguments of init_process_group(); `variables(rank)`: of its environment.
         """
         self._runs += 1
         store = self._folder / f"store{self._runs}"
@@ -106,9 +107,10 @@ class Ranks:
         workers = []
         for rank in started:
             receiver, sender = _fork.Pipe(duplex=False)
+            own = {**environment, **(variables(rank) if variables else {})}
             process = _fork.Process(
                 target=_rank_main,
-                args=(rank, body, group, environment, connected, sender),
+                args=(rank, body, group, own, connected, sender),
                 daemon=True,
             )
             process.start()

@@ -1,12 +1,25 @@
 """Groups whose packets carry tags: ATP_KEY_FILE (docs/operations.md, *Keys*)."""
 
+import hashlib
+import os
+import re
+import resource
 import subprocess
+import sys
+import types
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from atp.torch import Options
+from atp.torch._meeting import Meeting
+
 from .network import PROGRAM, Network
+from .ways import environment_of
+
+PYTHON = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +63,226 @@ def test_a_bad_key_file_is_an_error_that_names_it(ranks, network, tmp_path, monk
     for outcome in ranks.outcomes(2, lambda rank: None, route=network.route):
         assert outcome.error.startswith("ValueError")
         assert f"ATP_KEY_FILE: {path}:1: expected a key of 64 hexadecimal digits" in outcome.error
+
+
+# --- Ranks without a file get the keys of their job from rank 0, through the store ---
+
+
+def for_rank(files):
+    """The variables of each rank: files[rank] is its key file; a rank without an entry has none."""
+    return lambda rank: {"ATP_KEY_FILE": str(files[rank])} if rank in files else {}
+
+
+def total(group=None, length=1000):
+    tensor = torch.full((length,), float(dist.get_rank()) + 1)
+    dist.all_reduce(tensor, group=group)
+    return tensor[-1].item()
+
+
+def job_key(key_file, job):
+    """From docs/protocol.md §2, *Keys*, rule 3."""
+    key = bytes.fromhex(key_file.read_text().split()[1])
+    message = b"atp job key" + job.to_bytes(4, "big")
+    return hashlib.blake2b(message, digest_size=16, key=key).hexdigest()
+
+
+def kept_in(folder):
+    """All that the ranks have ever put into their file store: it only grows until they end."""
+    (store,) = folder.glob("store*")
+    return store.read_bytes().decode(errors="replace")
+
+
+def test_rank_0_gives_the_keys_of_the_job_to_ranks_without_a_file(ranks, network, key, tmp_path):
+    def body(rank):
+        return total(), kept_in(tmp_path)
+
+    found = ranks.run(3, body, route=network.route, variables=for_rank({0: key}))
+    for value, kept in found:
+        assert value == 6.0
+        assert key.read_text().split()[1] not in kept, "the tenant's key"
+        jobs = re.findall(r" (\d+):([0-9a-f]{32})", kept)
+        assert len(jobs) == 2  # the other one is for ranks that share no memory
+        assert all(given == job_key(key, int(job)) for job, given in jobs)
+
+
+def test_ranks_that_all_have_the_file_put_no_key_into_the_store(ranks, network, key, tmp_path):
+    def body(rank):
+        return total(), kept_in(tmp_path)
+
+    found = ranks.run(2, body, route=network.route, variables=for_rank({0: key, 1: key}))
+    for value, kept in found:
+        assert value == 3.0
+        assert "vision/" in kept, "they have compared their files"
+        assert not re.search(r":[0-9a-f]{32}", kept)
+
+
+@pytest.fixture
+def meetings(monkeypatch):
+    """The meetings of this process's groups, in order."""
+    met = []
+
+    class Kept(Meeting):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            met.append(self)
+
+    monkeypatch.setattr("atp.torch._backend.Meeting", Kept)
+    return met
+
+
+def test_the_store_forgets_the_keys_once_all_have_taken_them(ranks, network, key, meetings):
+    def body(rank):
+        total()  # all have come so far
+        return [meetings[0].store.check([name]) for name in ("job", "keys")]
+
+    found = ranks.run(3, body, route=network.route, variables=for_rank({0: key}))
+    assert found == [[True, False]] * 3
+
+
+def test_without_keys_the_store_is_used_no_more_than_before(ranks, key, monkeypatch):
+    used = []
+
+    def noting(method):
+        def call(self, *arguments):
+            used.append((method, str(arguments[0])))
+            return getattr(dist.PrefixStore, method)(self, *arguments)
+
+        return call
+
+    methods = ("set", "get", "check", "add", "compare_set", "multi_get", "wait", "delete_key")
+    noted = type("Noted", (dist.PrefixStore,), {method: noting(method) for method in methods})
+    monkeypatch.setattr(
+        "atp.torch._meeting.dist",
+        types.SimpleNamespace(PrefixStore=noted, DistStoreError=dist.DistStoreError),
+    )
+
+    def for_keys(rank):
+        """Reading the ranks' presence and what concerns "keys", of all that the meeting did."""
+        assert ("get", "job") in used
+        reads = [name for method, name in used if method == "multi_get" and "present" in name]
+        return len(reads), [method for method, name in used if "keys" in name]
+
+    def run(files):
+        return ranks.run(2, for_keys, memory=True, route="", variables=for_rank(files))
+
+    assert run({}) == [(0, []), (0, [])]
+    assert run({0: key, 1: key}) == [(1, []), (1, [])]
+    assert run({0: key}) == [(1, ["set"]), (1, ["wait", "get", "add", "delete_key"])]
+
+
+def test_groups_without_the_rank_that_has_the_file_have_keys_too(ranks, network, key):
+    pairs = [[0, 1], [1, 2], [2, 3], [1, 3]]
+
+    def body(rank):
+        groups = [dist.new_group(pair) for pair in pairs]
+        sums = [total(group) for pair, group in zip(pairs, groups, strict=True) if rank in pair]
+        return [*sums, total()]
+
+    found = ranks.run(4, body, route=network.route, variables=for_rank({0: key}))
+    for rank, sums in enumerate(found):
+        assert sums == [float(sum(pair) + 2) for pair in pairs if rank in pair] + [10.0]
+
+
+def test_groups_of_several_hosts_have_keys_whether_or_not_a_hosts_ranks_share_memory(
+    ranks, network, key, monkeypatch
+):
+    hosts = (0, 0, 1, 1)
+
+    def body(rank):
+        monkeypatch.setattr("atp.torch._backend.this_host", lambda: f"host-{hosts[rank]}")
+        sums = []
+        for denied in (False, True):
+            if denied and rank >= 2:  # so all ranks become workers of their own
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+            sums.append(total(dist.new_group(pg_options=Options(host_memory=True))))
+        return sums
+
+    variables = for_rank({0: key})
+    assert ranks.run(4, body, route=network.route, variables=variables) == [[10.0, 10.0]] * 4
+
+
+def test_each_start_of_the_groups_has_keys_whoever_leads_it(ranks, network, key, tmp_path):
+    """In a store that keeps what was put into it, with ranks that change places."""
+    orders = [[0, 1, 2], [0, 2, 1], [2, 1, 0], [1, 2]]
+
+    def body(rank):
+        dist.destroy_process_group()
+        sums = []
+        for number, order in enumerate(orders):
+            if rank not in order:
+                continue
+            store = dist.FileStore(str(tmp_path / f"kept{number // 2}"), -1)
+            store = dist.PrefixStore(str(len(order)), store)
+            dist.init_process_group(
+                "atp", store=store, rank=order.index(rank), world_size=len(order)
+            )
+            tensor = torch.ones(1000)
+            dist.all_reduce(tensor)
+            sums.append(tensor[-1].item())
+            dist.destroy_process_group()
+        return sums
+
+    found = ranks.run(3, body, route=network.route, variables=for_rank({0: key}))
+    assert found == [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 2.0], [3.0, 3.0, 3.0, 2.0]]
+
+
+@pytest.mark.parametrize("job", [None, 7])
+def test_a_training_that_torchrun_restarts_has_keys_again(network, key, tmp_path, job):
+    """Rank 0 alone has the file. With a job of its own, only the incarnation is another one."""
+    folder = tmp_path / "training"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        **environment_of("innetwork"),
+        **({"ATP_JOB": str(job)} if job else {}),
+        "ATP_ROUTE": network.route,
+        "ATP_KEY_FILE": str(key),
+        "PYTHONPATH": str(PYTHON),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+        + ["--max-restarts", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+        + [Path(__file__).with_name("keyed_training.py"), folder, "4", "2"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    attempt, first, _ = (folder / "result").read_text().split()
+    assert (attempt, first) == ("1", "2")
+
+
+def another(folder, name, file):
+    subprocess.run([PROGRAM, "key", name, folder / file], check=True)
+    return folder / file
+
+
+ADVICE = "give the same file to all ranks of group '0', or to rank 0 alone (see ATP_KEY_FILE)"
+DIFFERENT = {
+    "another tenant": ("speech", "the key of tenant 'speech', and rank 0 that of tenant 'vision'"),
+    "another key": ("vision", "another key of tenant 'vision' than rank 0"),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_all_ranks_name_at_once_the_one_whose_file_differs(ranks, network, key, tmp_path, what):
+    name, text = DIFFERENT[what]
+    variables = for_rank({0: key, 1: another(tmp_path, name, "other.key")})
+    outcomes = ranks.outcomes(3, lambda rank: None, route=network.route, variables=variables)
+    for outcome in outcomes:
+        assert outcome.error.startswith(f"ValueError: rank 1 has {text}: "), outcome
+        assert outcome.error.endswith(ADVICE)
+        assert outcome.seconds < 5  # the time-out of the group is 20 s
+
+
+def test_a_rank_that_has_the_key_alone_says_that_rank_0_has_none(ranks, network, key):
+    outcomes = ranks.outcomes(
+        2, lambda rank: None, route=network.route, variables=for_rank({1: key}), timeout_s=5
+    )
+    assert outcomes[1].error == (
+        "ValueError: rank 1 has the key of tenant 'vision', and rank 0 has none: give the file to "
+        "all ranks of group '0', or to rank 0 alone (see ATP_KEY_FILE)"
+    )
+    assert "the rank has none: set ATP_KEY_FILE" in outcomes[0].error

@@ -61,7 +61,7 @@ void send(const Will& will) {
 }  // namespace
 
 Wills::Wills(std::optional<Tenant> key) : folder_(make_folder()) {
-  if (key) key_.emplace(Keyring::Side::kRank, std::vector<Tenant>{*key});
+  if (key) key_.emplace(RankKey(*key));
 }
 
 Wills::~Wills() {

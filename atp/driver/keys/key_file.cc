@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "atp/driver/keys/hex.h"
+
 namespace atp {
 namespace {
 
@@ -32,16 +34,6 @@ std::vector<std::string_view> words_of(std::string_view line) {
     at = end;
   }
   return words;
-}
-
-bool read_hex(std::string_view text, TenantKey& key) {
-  if (text.size() != 2 * key.size()) return false;
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    const char* at = text.data() + 2 * i;
-    const auto [end, problem] = std::from_chars(at, at + 2, key[i], 16);
-    if (problem != std::errc{} || end != at + 2) return false;
-  }
-  return true;
 }
 
 template <class Number>
@@ -181,14 +173,6 @@ Result<Tenant> read_own_key(const std::string& path) {
                " tenants: a rank needs a file with the line of its own tenant alone"};
 }
 
-std::string key_line(const Tenant& tenant) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string line = tenant.name + " ";
-  for (const std::uint8_t byte : tenant.key) {
-    line += kDigits[byte >> 4];
-    line += kDigits[byte & 15];
-  }
-  return line;
-}
+std::string key_line(const Tenant& tenant) { return tenant.name + " " + to_hex(tenant.key); }
 
 }  // namespace atp

@@ -68,6 +68,13 @@ Keyring::Keyring(Side side, std::vector<Tenant> tenants) : side_(side) {
   replace(std::move(tenants));
 }
 
+Keyring::Keyring(const RankKey& key) : side_(Side::kRank) {
+  if (const Tenant* tenant = std::get_if<Tenant>(&key)) replace({*tenant});
+  if (const JobKeys* given = std::get_if<JobKeys>(&key)) {
+    for (const auto& [job, own] : given->by_job) jobs_[job] = {given->tenant, own};
+  }
+}
+
 void Keyring::replace(std::vector<Tenant> tenants) {
   ATP_CHECK(side_ == Side::kNode || tenants.size() == 1);
   tenants_ = std::move(tenants);
@@ -122,11 +129,13 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
     return {without_tag(datagram), false, KeyProblem::kWrongTag};
   }
   const std::uint32_t id = atp_load32(datagram.data() + size - ATP_TAG_BYTES);
-  const Tenant* tenant = find(id);
-  if (tenant == nullptr) return {without_tag(datagram), false, KeyProblem::kUnknownKey};
   const std::uint32_t job = job_of(datagram);
   const JobEntry* known = entry_of(job);
   const bool is_owner = known != nullptr && known->tenant == id;
+  const Tenant* tenant = is_owner ? nullptr : find(id);
+  if (!is_owner && tenant == nullptr) {
+    return {without_tag(datagram), false, KeyProblem::kUnknownKey};
+  }
   const JobEntry entry = is_owner ? *known : JobEntry{id, packet_key(tenant->key, job)};
   const std::uint64_t tag = tag_of(entry.key, datagram.first(size - 8), from);
   const bool right = tag == atp_load64(datagram.data() + size - 8);
@@ -144,7 +153,7 @@ std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
   if (refuses_key(room.first(length))) return length;
   const std::uint32_t job = job_of(room);
   const JobEntry* entry = entry_of(job);
-  if (entry == nullptr && side_ == Side::kRank) {
+  if (entry == nullptr && side_ == Side::kRank && !tenants_.empty()) {
     keep(job, {ids_[0], packet_key(tenants_[0].key, job)});
     entry = entry_of(job);
   }

@@ -10,6 +10,7 @@
 
 #include "atp/core/tenant.h"
 #include "atp/driver/keys/key_file.h"
+#include "atp/driver/keys/rank_key.h"
 #include "atp/wire/endpoint.h"
 #include "atp/wire/status.h"
 
@@ -28,17 +29,19 @@ namespace atp {
 
 class Keyring final : public JobOwners {
  public:
-  // A rank has one key, and accepts an untagged refusal for want of the right one. A node has the
-  // keys of all tenants, and answers untagged questions and probes.
+  // A rank has its tenant's key or those of its jobs, and accepts an untagged refusal for want of
+  // the right one. A node has the keys of all tenants, and answers untagged questions and probes.
   enum class Side : std::uint8_t { kRank, kNode };
 
   Keyring(Side side, std::vector<Tenant> tenants);
+  // Of a rank.
+  explicit Keyring(const RankKey& key);
 
   // Whether the node has a job of this number. While it has, the number belongs to one tenant.
   void ask_for_jobs(std::function<bool(std::uint32_t job)> knows) { knows_ = std::move(knows); }
 
-  // Replaces all keys and quotas. Jobs of tenants that are gone, or whose keys have changed, get
-  // no further packet through; quotas apply to jobs that begin from now on.
+  // Replaces all keys and quotas of a node. Jobs of tenants that are gone, or whose keys have
+  // changed, get no further packet through; quotas apply to jobs that begin from now on.
   void replace(std::vector<Tenant> tenants);
 
   struct Checked {
@@ -73,7 +76,7 @@ class Keyring final : public JobOwners {
   bool needs_no_tag(std::span<const std::uint8_t> packet) const;
 
   const Side side_;
-  std::vector<Tenant> tenants_;
+  std::vector<Tenant> tenants_;     // none on a rank that has only its jobs' keys
   std::vector<std::uint32_t> ids_;  // of tenants_
   std::unordered_map<std::uint32_t, JobEntry> jobs_;
   std::function<bool(std::uint32_t)> knows_ = [](std::uint32_t) { return false; };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,7 +79,7 @@ Bytes tagged(Keyring& keys, Bytes packet, const Endpoint& source = kRank) {
   return packet;
 }
 
-Keyring rank_with(const Tenant& own) { return {Keyring::Side::kRank, {own}}; }
+Keyring rank_with(const Tenant& own) { return Keyring(RankKey(own)); }
 Keyring node_with(std::vector<Tenant> tenants) {
   return {Keyring::Side::kNode, std::move(tenants)};
 }
@@ -285,6 +286,29 @@ TEST(Keyring, ANodeThatHasTooManyJobsSaysSo) {
   }
   Keyring rank = rank_with(tenant("vision", 1));
   EXPECT_EQ(fate(node, tagged(rank, join(5000))).problem, KeyProblem::kNoRoom);
+}
+
+// What another rank with the tenant's file has made for it.
+TEST(Keyring, ARankWithTheKeysOfItsJobsSpeaksInThemAlone) {
+  const Tenant own = tenant("vision", 1);
+  Keyring rank(RankKey(keys_of_jobs(own, std::array{kJob.job, 8U})));
+  Keyring with_file = rank_with(own);
+  Keyring node = node_with({own, tenant("speech", 2)});
+  for (const std::uint32_t job : {kJob.job, 8U}) {
+    for (const Bytes& packet : {join(job), gradient(job)}) {
+      EXPECT_EQ(tagged(rank, packet), tagged(with_file, packet)) << job;
+      EXPECT_TRUE(fate(node, tagged(rank, packet)).accepted) << job;
+      EXPECT_TRUE(fate(rank, tagged(node, packet)).accepted) << job;
+    }
+  }
+  EXPECT_EQ(tagged(rank, join(9)), join(9)) << "it has no key of this job";
+  ASSERT_TRUE(fate(node, tagged(with_file, join(9))).accepted);
+  EXPECT_EQ(fate(rank, tagged(node, join(9))).problem, KeyProblem::kUnknownKey);
+  Keyring speech = rank_with(tenant("speech", 2));
+  EXPECT_EQ(fate(rank, tagged(speech, gradient())).problem, KeyProblem::kUnknownKey);
+  Keyring wrong = rank_with(tenant("vision", 3));
+  EXPECT_EQ(fate(rank, tagged(wrong, gradient())).problem, KeyProblem::kWrongTag);
+  EXPECT_EQ(rank.owner_of(kJob.job), JobOwner{}) << "only nodes have tenants";
 }
 
 // Written from docs/protocol.md §2, *Keys*; the values are Python's hashlib.blake2b, and SipHash's

@@ -16,14 +16,26 @@ Status macs_available() {
   return Error{"cannot use keys: libsodium found no source of random numbers (/dev/urandom)"};
 }
 
-PacketKey packet_key(const TenantKey& key, std::uint32_t job) {
-  std::array<std::uint8_t, 11 + 4> message{'a', 't', 'p', ' ', 'j', 'o', 'b', ' ', 'k', 'e', 'y'};
-  atp_store32(message.data() + 11, job);
+namespace {
+PacketKey keyed_hash(const TenantKey& key, std::span<const std::uint8_t> message) {
   PacketKey result;
   const int problem = crypto_generichash(result.data(), result.size(), message.data(),
                                          message.size(), key.data(), key.size());
   ATP_CHECK(problem == 0);
   return result;
+}
+}  // namespace
+
+PacketKey packet_key(const TenantKey& key, std::uint32_t job) {
+  std::array<std::uint8_t, 11 + 4> message{'a', 't', 'p', ' ', 'j', 'o', 'b', ' ', 'k', 'e', 'y'};
+  atp_store32(message.data() + 11, job);
+  return keyed_hash(key, message);
+}
+
+// Its message is shorter than that of any job's key.
+std::uint64_t key_print(const TenantKey& key) {
+  constexpr std::array<std::uint8_t, 9> kMessage{'k', 'e', 'y', ' ', 'p', 'r', 'i', 'n', 't'};
+  return atp_load64(keyed_hash(key, kMessage).data());
 }
 
 std::uint64_t packet_tag(const PacketKey& key, std::span<const std::uint8_t> bytes) {
@@ -67,6 +79,7 @@ namespace {
 
 PacketKey packet_key(const TenantKey&, std::uint32_t) { no_sodium(); }
 std::uint64_t packet_tag(const PacketKey&, std::span<const std::uint8_t>) { no_sodium(); }
+std::uint64_t key_print(const TenantKey&) { no_sodium(); }
 std::uint32_t key_id(std::string_view) { no_sodium(); }
 TenantKey random_key() { no_sodium(); }
 

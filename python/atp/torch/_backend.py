@@ -1,6 +1,7 @@
 """Registers the backend with torch.distributed, and makes its process groups."""
 
 import atexit
+import functools
 import types
 
 import torch.distributed as dist
@@ -18,6 +19,7 @@ except ImportError as error:
 from atp.torch import _metrics
 from atp.torch._address import own_host, this_host
 from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
+from atp.torch._keys import GroupKeys
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 from atp.torch._reconfigure import reconfigurable_group
@@ -61,14 +63,20 @@ def _create_of_fixed_ranks(group, asked):
         figures = given_figures(meeting)
         choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
     address = listener.address if listener is not None else ""
-    job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
+    # Rings have no keys, and a group of one has no packets.
+    has_packets = options.algorithm != "ring" and listener is not None
+    keys = GroupKeys(_C.own_key() if has_packets else None, are_used=has_packets)
+    job = meeting.agree_on_job(group.timeout, choices, address, host=this_host(), keys=keys)
     recorded = _C.open_record(
         name=str(group.group_id),
         job=job,
         rank=meeting.global_ranks[group.group_rank],
         ranks=meeting.global_ranks,
     )
-    backend = _make(group, meeting, options, asked.route_name, job, listener, figures, recorded)
+    network = functools.partial(
+        _in_network, group, options, job, asked.route_name, recorded=recorded, job_keys=keys.text
+    )
+    backend = _make(group, meeting, options, network, job, listener, figures, recorded)
     # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
@@ -98,10 +106,10 @@ def _maker_of_splits(asked, global_ranks):
     return make
 
 
-def _make(group, meeting, options, route_name, job, listener, figures, recorded):
-    """Makes the group, with the way that its sums take."""
+def _make(group, meeting, options, network, job, listener, figures, recorded):
+    """Makes the group, with the way that its sums take; `network` makes one of the network."""
     if listener is None:
-        return _in_network(group, options, (0, 0), route_name, False, [], recorded)
+        return network(False, [])
     if options.algorithm == "ring":
         ring = _connect_ring(group, options, job, listener, meeting, recorded)
         return _ring_group(group, options, ring)
@@ -116,11 +124,11 @@ def _make(group, meeting, options, route_name, job, listener, figures, recorded)
             options,
             group.timeout,
             figures,
-            network=lambda: _in_network(group, options, job, route_name, False, host_of, recorded),
+            network=lambda: network(False, host_of),
             connect_ring=lambda: _connect_ring(group, options, job, listener, meeting, recorded),
             ring_group=lambda ring: _ring_group(group, options, ring),
         )
-    backend = _in_network(group, options, job, route_name, in_memory, host_of, recorded)
+    backend = network(in_memory, host_of)
     if options.algorithm == "auto":
         backend.choice = "the host's memory: all ranks are on one host"
     return backend
@@ -143,7 +151,7 @@ def _choices_of(options: Options) -> list[Choice]:
     return choices
 
 
-def _in_network(group, options, job, route_name, in_memory, host_of, recorded):
+def _in_network(group, options, job, route_name, in_memory, host_of, *, recorded, job_keys):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
@@ -159,6 +167,7 @@ def _in_network(group, options, job, route_name, in_memory, host_of, recorded):
         digest_every=options.digest_every,
         host_memory=in_memory,
         host_of=host_of,
+        job_keys=job_keys,
         recorded=recorded,
     )
 

@@ -21,6 +21,8 @@ import time
 
 import torch.distributed as dist
 
+from atp.torch._keys import GroupKeys, Place, present_keys
+
 Job = tuple[int, int]
 
 # A rank that waits for the others checks this often whether one of them cannot join.
@@ -65,6 +67,7 @@ class Meeting:
         choices: list[Choice],
         address: str = "",
         host: str = "",
+        keys: GroupKeys | None = None,
     ) -> Job:
         """Waits for all ranks and returns (job, incarnation), the same at each of them.
 
@@ -73,25 +76,29 @@ class Meeting:
         address: where this rank can be reached; published to all.
         host: where this rank runs; published to all. self.on_one_host is then whether all ranks
             published the same.
+        keys: this rank's part in the keys of the group's packets. They are compared, too.
         """
+        keys = keys or GroupKeys(are_used=False)
         self._join()
         if self._rank == 0:
-            job, incarnation = self._draw()
-            self.store.set("job", f"{job} {incarnation}")
+            job, incarnation = self._draw(keys.job)
+            self.store.set("job", f"{job} {incarnation} {keys.mark_as_first}".rstrip())
         self.store.set(f"address/{self._rank}", address)
         self.store.set(f"host/{self._rank}", host)
         if self.store.compare_set("host", "", host or "-").decode() != (host or "-"):
             self.store.set("other_host", "")
         for choice in choices:
             self._put(choice)
-        self.store.set(f"present/{self._rank}", _whoami())
+        self.store.set(f"present/{self._rank}", keys.with_mark(_whoami()))
         self._wait_for_all(timeout)
         self.on_one_host = not self.store.check(["other_host"])
         if self._rank == 0:
             self._all_meetings.set("last", str(self._number))
         for choice in choices:
             self._check(choice)
-        job, incarnation = self.store.get("job").decode().split()
+        job, incarnation, *mark = self.store.get("job").decode().split()
+        place = Place(self.store, self._rank, self._size, self._name, self._group_id)
+        keys.settle(place, int(job), "".join(mark), timeout)
         return int(job), int(incarnation)
 
     def exchange(self, name: str, value: str, timeout: datetime.timedelta) -> list[str]:
@@ -145,7 +152,7 @@ class Meeting:
             return True
         if not self.store.check(["size"]):
             return False
-        return self.store.check(_present_keys(int(self.store.get("size"))))
+        return self.store.check(present_keys(int(self.store.get("size"))))
 
     def _agree_on_size(self) -> None:
         first = self.store.compare_set("size", "", str(self._size)).decode()
@@ -159,7 +166,9 @@ class Meeting:
 
     def _refuse(self) -> None:
         present = f"present/{self._rank}"
-        holder = self.store.get(present).decode() if self.store.check([present]) else "another rank"
+        holder = "another rank"
+        if self.store.check([present]):
+            holder = GroupKeys.name_in(self.store.get(present).decode())
         raise RuntimeError(
             f"{self._name([self._rank])} of group {self._group_id!r} is taken by {holder}, and "
             f"{_whoami()} also claims it: start each rank exactly once (see RANK)"
@@ -187,7 +196,7 @@ class Meeting:
         )
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
-        keys = _present_keys(self._size)
+        keys = present_keys(self._size)
         end = time.monotonic() + timeout.total_seconds()
         while True:
             left = datetime.timedelta(seconds=max(end - time.monotonic(), 0.001))
@@ -208,7 +217,10 @@ class Meeting:
                     f"not join within {timeout.total_seconds():g} s"
                 ) from error
 
-    def _draw(self) -> Job:
+    def _draw(self, job: int | None) -> Job:
+        """job: the only number of which this rank has the keys."""
+        if job is not None:
+            return job, secrets.randbits(32)
         # `atp run` has drawn a job number for its processes, or got it from the user; `atp status`
         # shows it. Only one group may take it, once: every other group needs its own job.
         global _environment_job_is_taken
@@ -222,10 +234,6 @@ class Meeting:
     def _name(self, ranks: list[int]) -> str:
         numbers = [str(self.global_ranks[rank]) for rank in ranks]
         return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
-
-
-def _present_keys(size: int) -> list[str]:
-    return [f"present/{rank}" for rank in range(size)]
 
 
 def _name_of_set(global_ranks: list[int]) -> str:
