@@ -1,9 +1,3 @@
-#include <fcntl.h>
-#include <fmt/core.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -27,21 +21,11 @@ struct KeyOptions {
 };
 
 void make_key(const KeyOptions& options) {
-  if (const Status available = macs_available(); !available) {
-    throw CommandError(available.error().message);
-  }
   if (const auto problem = tenant_name_problem(options.name)) {
     throw CommandError(*problem, kWrongUsage);
   }
-  const std::string line = key_line({.name = options.name, .key = random_key()}) + "\n";
-  const int fd = open(options.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written =
-      fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  const int problem = errno;
-  if (fd >= 0) close(fd);
-  if (written) return;
-  throw CommandError(fmt::format("cannot create {}: {}{}", options.file, std::strerror(problem),
-                                 problem == EEXIST ? "; a key is never overwritten" : ""));
+  const Status made = make_key_file(options.file, options.name);
+  if (!made) throw CommandError(made.error().message);
 }
 
 }  // namespace

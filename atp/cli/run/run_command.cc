@@ -1,13 +1,12 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "atp/base/rank_set.h"
 #include "atp/cli/command/command.h"
@@ -15,6 +14,7 @@
 #include "atp/cli/run/job_runner.h"
 #include "atp/cli/run/run_options.h"
 #include "atp/config/site/site.h"
+#include "atp/driver/keys/temporary_key.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -201,35 +201,6 @@ void add_run_options(const Command& command, RunOptions& options) {
   add_common_options(command, options);
 }
 
-// A key file that lasts as long as this process's run.
-class TemporaryKey {
- public:
-  TemporaryKey() {
-    std::error_code problem;
-    path_ = std::filesystem::temp_directory_path(problem) / "atp-key-XXXXXX";
-    const int fd = problem ? -1 : mkstemp(path_.data());
-    if (fd < 0) throw CommandError("--key new: cannot create a file for the key");
-    if (const Status available = macs_available(); !available) {
-      throw CommandError(available.error().message);
-    }
-    const std::string line = key_line({.name = "run", .key = random_key()}) + "\n";
-    const bool written = write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-    close(fd);
-    if (!written) throw CommandError("--key new: cannot write " + path_);
-  }
-  ~TemporaryKey() {
-    if (getpid() == owner_) unlink(path_.c_str());
-  }
-  TemporaryKey(const TemporaryKey&) = delete;
-  TemporaryKey& operator=(const TemporaryKey&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  const pid_t owner_ = getpid();
-};
-
 // Ranks find the key through their environment, where a user may have named it instead of --key.
 void use_key(RunOptions& options) {
   if (!options.key_file.empty()) {
@@ -247,8 +218,13 @@ void use_key(RunOptions& options) {
 }
 
 void run_job(RunOptions options) {
-  std::optional<TemporaryKey> made;
-  if (options.key_file == "new") options.key_file = made.emplace().path();
+  std::unique_ptr<TemporaryKey> made;
+  if (options.key_file == "new") {
+    Result<std::unique_ptr<TemporaryKey>> key = TemporaryKey::make("run");
+    if (!key) throw CommandError("--key new: " + key.error().message);
+    made = std::move(key).value();
+    options.key_file = made->path();
+  }
   use_key(options);
   const HostPlan plan = plan_of(options);
   if (!options.stats_folder.empty()) {

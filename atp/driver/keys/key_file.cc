@@ -175,4 +175,20 @@ Result<Tenant> read_own_key(const std::string& path) {
 
 std::string key_line(const Tenant& tenant) { return tenant.name + " " + to_hex(tenant.key); }
 
+Status make_key_file(const std::string& path, const std::string& name) {
+  if (const Status available = macs_available(); !available) return available.error();
+  const std::string line = key_line({.name = name, .key = random_key()}) + "\n";
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return Error{"cannot create " + path + ": " + std::strerror(errno) +
+                 (errno == EEXIST ? "; a key is never overwritten" : "")};
+  }
+  const bool written = write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const Error problem{"cannot write " + path + ": " + std::strerror(errno)};
+  close(fd);
+  if (written) return ok_status();
+  unlink(path.c_str());
+  return problem;
+}
+
 }  // namespace atp

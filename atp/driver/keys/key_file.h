@@ -35,6 +35,9 @@ Result<std::vector<Tenant>> read_key_file(const std::string& path);
 // The tenant of a file that must have exactly one.
 Result<Tenant> read_own_key(const std::string& path);
 
+// Makes a file with a new key, which only its owner may read. Never overwrites one.
+Status make_key_file(const std::string& path, const std::string& name);
+
 // "vision 9f86…", a line of the file without quotas.
 std::string key_line(const Tenant& tenant);
 

@@ -87,6 +87,19 @@ TEST(KeyFile, IsRefusedIfOthersMayReadOrWriteIt) {
   unlink(path.c_str());
 }
 
+TEST(KeyFile, IsMadeOnceAndForItsOwnerAlone) {
+  const std::string path = testing::TempDir() + "made-key-" + std::to_string(getpid());
+  unlink(path.c_str());
+  ASSERT_TRUE(make_key_file(path, "vision").ok());
+  EXPECT_EQ(read_own_key(path).value().name, "vision");
+  const TenantKey key = read_own_key(path).value().key;
+  EXPECT_THAT(make_key_file(path, "vision").error().message, HasSubstr("never overwritten"));
+  EXPECT_EQ(read_own_key(path).value().key, key);
+  unlink(path.c_str());
+  EXPECT_THAT(make_key_file("/nowhere/key", "vision").error().message,
+              HasSubstr("cannot create /nowhere/key: No such file"));
+}
+
 TEST(KeyFile, OfARankHasOneTenant) {
   const std::string path = file_with("vision " + kHex + "\nspeech " + kHex + "\n", 0600);
   EXPECT_TRUE(read_key_file(path).ok());
