@@ -76,7 +76,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       keys_(options.communicator.key
                 ? std::optional<Keyring>(std::in_place, *options.communicator.key)
                 : std::nullopt),
-      will_(worker_config(options, value_count), socket_.local().port),
+      will_(worker_config(options, value_count), socket_.local().port, options.communicator.key),
       participant_(worker_config(options, value_count), failure_context(options),
                    [this](const std::string& text) { options_.warn(text); }) {
   thread_.record_to(options_.recorded);

@@ -4,45 +4,42 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
+#include <utility>
 
 #include "atp/core/outbox.h"
+#include "atp/driver/keys/hex.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
 namespace {
 
-std::string hex(const std::vector<std::uint8_t>& bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 template <class Number>
-bool read_number(std::string_view text, Number& value, int base = 10) {
+bool read_number(std::string_view text, Number& value) {
   const char* begin = text.data();
   const char* end = begin + text.size();
-  const auto [at, problem] = std::from_chars(begin, end, value, base);
+  const auto [at, problem] = std::from_chars(begin, end, value);
   return problem == std::errc{} && at == end;
 }
 
-std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0) return std::nullopt;
-  std::vector<std::uint8_t> bytes(text.size() / 2);
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (!read_number(text.substr(2 * i, 2), bytes[i], 16)) return std::nullopt;
+// Without those of other jobs.
+std::optional<JobKeys> keys_of(const std::optional<RankKey>& key, std::uint32_t job) {
+  if (!key) return std::nullopt;
+  if (const Tenant* tenant = std::get_if<Tenant>(&*key)) {
+    return keys_of_jobs(*tenant, std::span(&job, 1));
   }
-  return bytes;
+  const auto& given = std::get<JobKeys>(*key);
+  const auto own = given.by_job.find(job);
+  if (own == given.by_job.end()) return std::nullopt;
+  return JobKeys{given.tenant, {*own}};
 }
 
 // A LEAVE straight to the server, which identifies the rank by the packet's source address.
-Will will_of(const WorkerConfig& config, std::uint16_t port) {
+Will will_of(const WorkerConfig& config, std::uint16_t port, const std::optional<RankKey>& key) {
   const ControlHead head{.type = PacketType::kLeave,
                          .flags = ATP_FLAG_DIRECT,
                          .bitmap_words = bitmap_words_for(config.world_size),
@@ -52,7 +49,7 @@ Will will_of(const WorkerConfig& config, std::uint16_t port) {
   put_leave(out, head, RankSet::of(config.rank), Leave{config.nonce, {}});
   out.send_to(config.route.back());
   const auto bytes = out.bytes_of(out.packets()[0]);
-  return {port, config.route.back(), {bytes.begin(), bytes.end()}};
+  return {port, config.route.back(), {bytes.begin(), bytes.end()}, keys_of(key, config.job.job)};
 }
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -77,7 +74,8 @@ bool Will::give_cause(std::string_view cause) {
 }
 
 std::string text_of(const Will& will) {
-  return std::to_string(will.port) + " " + to_string(will.server) + " " + hex(will.leave) + "\n";
+  return std::to_string(will.port) + " " + to_string(will.server) + " " + to_hex(will.leave) +
+         (will.keys ? " " + text_of(*will.keys) : "") + "\n";
 }
 
 std::optional<Will> parse_will(std::string_view line) {
@@ -86,14 +84,22 @@ std::optional<Will> parse_will(std::string_view line) {
   if (first == line.npos || second == line.npos || !line.ends_with('\n')) return std::nullopt;
   Will will;
   const Result<Endpoint> server = resolve_endpoint(line.substr(first + 1, second - first - 1));
-  const auto leave = from_hex(line.substr(second + 1, line.size() - second - 2));
-  if (!read_number(line.substr(0, first), will.port) || !server || !leave) return std::nullopt;
+  const std::string_view rest = line.substr(second + 1, line.size() - second - 2);
+  const std::size_t third = std::min(rest.find(' '), rest.size());
+  will.leave.resize(third / 2);
+  const bool is_read = read_hex(rest.substr(0, third), will.leave);
+  if (!read_number(line.substr(0, first), will.port) || !server || !is_read) return std::nullopt;
   will.server = server.value();
-  will.leave = *leave;
+  if (third == rest.size()) return will;
+  Result<JobKeys> keys = parse_job_keys(rest.substr(third + 1));
+  if (!keys) return std::nullopt;
+  will.keys = std::move(keys).value();
   return will;
 }
 
-LastWill::LastWill(const WorkerConfig& config, std::uint16_t port) : owner_(getpid()) {
+LastWill::LastWill(const WorkerConfig& config, std::uint16_t port,
+                   const std::optional<RankKey>& key)
+    : owner_(getpid()) {
   const char* folder = std::getenv("ATP_WILLS");
   if (folder == nullptr) return;
   char name[64];
@@ -102,7 +108,7 @@ LastWill::LastWill(const WorkerConfig& config, std::uint16_t port) : owner_(getp
   // Rename it into place, so that readers see a whole will or none.
   const std::string path = folder + std::string(name);
   const std::string draft = path + ".draft";
-  if (!write_file(draft, text_of(will_of(config, port)))) return;
+  if (!write_file(draft, text_of(will_of(config, port, key)))) return;
   if (std::rename(draft.c_str(), path.c_str()) == 0) path_ = path;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,28 @@ TEST_F(LastWillTest, IsTheLeaveThatTheRankWouldSendToTheServer) {
   EXPECT_EQ(Leave::read(packet.view().body)->nonce, 0x1234u);
 }
 
+TEST_F(LastWillTest, HasTheKeyOfItsJobAloneWhateverTheRankHas) {
+  Tenant tenant{.name = "vision"};
+  tenant.key.fill(3);
+  const JobKeys own = keys_of_jobs(tenant, std::array{7U});
+  const struct {
+    const char* what;
+    std::optional<RankKey> key;
+    std::optional<JobKeys> expected;
+  } cases[] = {
+      {"no key", std::nullopt, std::nullopt},
+      {"the tenant's", RankKey(tenant), own},
+      {"those of two jobs", RankKey(keys_of_jobs(tenant, std::array{7U, 9U})), own},
+      {"that of another job", RankKey(keys_of_jobs(tenant, std::array{9U})), std::nullopt},
+  };
+  for (const auto& c : cases) {
+    const LastWill will(config_of_rank_2(), 4711, c.key);
+    ASSERT_EQ(wills().size(), 1u) << c.what;
+    EXPECT_EQ(wills().front().port, 4711) << c.what;
+    EXPECT_EQ(wills().front().keys, c.expected) << c.what;
+  }
+}
+
 TEST_F(LastWillTest, IsGoneWhenTheRankHasLeftByItself) {
   {
     const LastWill will(config_of_rank_2(), 4711);
@@ -84,11 +107,14 @@ TEST_F(LastWillTest, IsNotWrittenWithoutASupervisor) {
 }
 
 TEST(Will, RejectsMalformedText) {
-  const Will will{4711, kServer, {1, 2, 255}};
+  Will will{4711, kServer, {1, 2, 255}, {}};
+  EXPECT_EQ(parse_will(text_of(will)), will);
+  will.keys = JobKeys{1, {{7, {1, 2, 3}}}};
   EXPECT_EQ(parse_will(text_of(will)), will);
   for (const char* text :
        {"", "\n", "1 2 3\n", "4711 10.0.0.9:5500 0102", "4711 10.0.0.9:5500 012\n",
-        "4711 10.0.0.9:5500 xy\n", "70000 10.0.0.9:5500 01\n"}) {
+        "4711 10.0.0.9:5500 xy\n", "4711 10.0.0.9:5500 01 \n", "4711 10.0.0.9:5500 01 1ef8be0d\n",
+        "70000 10.0.0.9:5500 01\n"}) {
     EXPECT_EQ(parse_will(text), std::nullopt) << text;
   }
 }

@@ -41,11 +41,7 @@ Duration to_duration(double seconds) { return Duration(static_cast<Duration::rep
 }  // namespace
 
 JobRunner::JobRunner(const RunnerOptions& options, const HostPlan& plan, int front_fd)
-    : options_(options),
-      plan_(plan),
-      front_fd_(front_fd),
-      policy_(to_duration(options.grace_s)),
-      wills_(options.key) {
+    : options_(options), plan_(plan), front_fd_(front_fd), policy_(to_duration(options.grace_s)) {
   const sigset_t signals = supervised_signals();
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
   if (signal_fd_ < 0) {

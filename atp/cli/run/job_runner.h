@@ -27,7 +27,6 @@ namespace atp {
 
 struct RunnerOptions {
   std::vector<std::string> command;
-  std::optional<Tenant> key;  // the ranks'
   double grace_s = 15;
   bool tag_output = false;
 };

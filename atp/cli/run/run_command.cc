@@ -14,6 +14,7 @@
 #include "atp/cli/run/job_runner.h"
 #include "atp/cli/run/run_options.h"
 #include "atp/config/site/site.h"
+#include "atp/driver/keys/key_file.h"
 #include "atp/driver/keys/temporary_key.h"
 #include "atp/wire/packet.h"
 
@@ -213,7 +214,7 @@ void use_key(RunOptions& options) {
   if (options.runner.command.empty()) {
     value_or_throw(read_key_file(path));  // of all tenants: no ranks start here
   } else {
-    options.runner.key = value_or_throw(read_own_key(path));
+    value_or_throw(read_own_key(path));
   }
 }
 

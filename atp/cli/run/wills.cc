@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "atp/cli/command/log.h"
+#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -58,11 +59,15 @@ void send(const Will& will) {
          &to.base, to.length);
 }
 
+void add_tag(Will& will) {
+  const std::size_t length = will.leave.size();
+  will.leave.resize(length + ATP_TAG_BYTES);
+  will.leave.resize(Keyring(RankKey(*will.keys)).add_tag(will.leave, length, {}));
+}
+
 }  // namespace
 
-Wills::Wills(std::optional<Tenant> key) : folder_(make_folder()) {
-  if (key) key_.emplace(RankKey(*key));
-}
+Wills::Wills() : folder_(make_folder()) {}
 
 Wills::~Wills() {
   std::error_code problem;
@@ -81,11 +86,7 @@ void Wills::execute(Instant now, std::string_view rank, std::string_view cause) 
   if (folder_.empty()) return;
   for (Will& will : wills_in(folder_of(rank))) {
     if (!will.give_cause(cause)) continue;
-    if (key_) {
-      const std::size_t length = will.leave.size();
-      will.leave.resize(length + ATP_TAG_BYTES);
-      key_->add_tag(will.leave, length, {});
-    }
+    if (will.keys) add_tag(will);
     letters_.push_back({.will = std::move(will), .at = now});
   }
   send_due(now);

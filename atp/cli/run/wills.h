@@ -1,13 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "atp/base/time.h"
 #include "atp/collective/last_will.h"
-#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/socket.h"
 
 // Sends the wills of ranks whose processes have ended (atp/collective/last_will.h). It owns the
@@ -20,8 +18,7 @@ class Wills {
  public:
   // Creates a folder that exists as long as this object. If that fails, ranks leave no wills, and
   // the others wait for the lease to end.
-  // `key`: the ranks', with which their wills are tagged.
-  explicit Wills(std::optional<Tenant> key = {});
+  Wills();
   ~Wills();
   Wills(const Wills&) = delete;
   Wills& operator=(const Wills&) = delete;
@@ -43,7 +40,6 @@ class Wills {
   };
 
   std::string folder_;
-  std::optional<Keyring> key_;
   std::vector<Letter> letters_;
 };
 

@@ -3,19 +3,25 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "atp/core/outbox.h"
+#include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/address.h"
 #include "atp/wire/join.h"
 
 namespace atp {
 namespace {
 
+using Bytes = std::vector<std::uint8_t>;
+
 struct Letter {
   Endpoint from;
-  std::vector<std::uint8_t> bytes;
+  Bytes bytes;
 };
 
 std::optional<Letter> receive(const UdpSocket& socket) {
@@ -29,7 +35,8 @@ std::optional<Letter> receive(const UdpSocket& socket) {
   return Letter{to_endpoint(from), bytes};
 }
 
-TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) {
+// `key`: the rank's. Checks its three letters, whose tags a node with `node_keys` accepts.
+void send_a_will(const std::optional<RankKey>& key, std::optional<Keyring> node_keys) {
   const Endpoint loopback = Endpoint::ipv4(127, 0, 0, 1, 0);
   const UdpSocket server = UdpSocket::open(loopback).value();
   const std::uint16_t port = UdpSocket::open(loopback).value().local().port;  // free again
@@ -41,7 +48,7 @@ TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) {
 
   Wills wills;
   setenv("ATP_WILLS", wills.folder_of("rank 2").c_str(), 1);
-  const LastWill will(config, port);
+  const LastWill will(config, port, key);
   unsetenv("ATP_WILLS");
   Instant now{};
   wills.execute(now, "rank 1", "another rank, which left no will");
@@ -52,7 +59,11 @@ TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) {
   while (const auto letter = receive(server)) {
     ++times;
     EXPECT_EQ(letter->from, Endpoint::ipv4(127, 0, 0, 1, port));
-    const ParsedPacket packet = parse_packet(letter->bytes);
+    Bytes bytes = letter->bytes;
+    const Keyring::Checked checked =
+        node_keys ? node_keys->check(letter->from, bytes) : check_without_keys(bytes);
+    EXPECT_TRUE(checked.accepted);
+    const ParsedPacket packet = parse_packet(checked.bytes);
     ASSERT_TRUE(packet.ok());
     const auto leave = Leave::read(packet.view().body);
     ASSERT_TRUE(leave);
@@ -60,6 +71,16 @@ TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) {
     EXPECT_EQ(leave->cause.view(), "its process was killed by signal 9 (Killed)");
   }
   EXPECT_EQ(times, 3);
+}
+
+TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) { send_a_will(std::nullopt, std::nullopt); }
+
+TEST(Wills, HaveTagsIfTheRankHasAKey) {
+  Tenant tenant{.name = "vision"};
+  tenant.key.fill(3);
+  const Keyring node_keys(Keyring::Side::kNode, {tenant});
+  send_a_will(RankKey(tenant), node_keys);
+  send_a_will(RankKey(keys_of_jobs(tenant, std::array{0U})), node_keys);
 }
 
 }  // namespace
