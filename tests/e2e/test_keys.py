@@ -18,6 +18,7 @@ from tests.independent_worker.siphash import siphash_2_4_128
 from tests.pages import REPOSITORY
 
 from .conftest import atp, supervisor_of
+from .test_view import View
 
 SECONDS = 30
 
@@ -190,6 +191,9 @@ def test_the_status_names_the_tenant_of_each_job(cluster, keys):
         table = atp("status", address).stdout
         assert re.search(r"^ +7 +1 +vision ", table, re.MULTILINE), table
         assert re.search(r"^ +8 +1 +speech ", table, re.MULTILINE), table
+    view = View(cluster, cluster.server_address)
+    now = view.wait_for(lambda now: len(now["jobs"]) == 2, "both jobs")
+    assert {job["job"]: job["tenant"] for job in now["jobs"]} == {7: "vision", 8: "speech"}
     keys("all", "speech")
     cluster.server.signal(signal.SIGHUP)
     cluster.wait_until(

@@ -83,6 +83,18 @@ TEST_F(ClusterViewTest, JobsAreListedByServersAndBySwitchesOnlyIfNoServerIsAsked
   ASSERT_EQ(view_.jobs.size(), 1u) << "without a server to ask, the switch is asked";
 }
 
+TEST_F(ClusterViewTest, AJobIsOfTheTenantThatAnyOfItsServersNames) {
+  take_running_job();
+  look();
+  EXPECT_EQ(view_.jobs[0].tenant, "");
+  NodeAnswer server = answer(false, {{.joined = {0, 1}}, {.joined = {0, 1}}});
+  server.status.jobs[1].tenant = "vision";
+  take(0, server);
+  look();
+  ASSERT_EQ(view_.jobs.size(), 1u);
+  EXPECT_EQ(view_.jobs[0].tenant, "vision");
+}
+
 TEST_F(ClusterViewTest, OfARanksStatesTheWorstIsShown) {
   NodeAnswer server =
       answer(false, {{.joined = {0, 1, 2}, .missing = {3}, .detached = {1}, .stuck = {1}}});
