@@ -160,6 +160,37 @@ def test_ten_failed_groups_end_within_a_second(ranks, fate, way):
     assert outcome.value < 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", ["all_reduce", "broadcast"])
+def test_destroying_a_group_ends_what_waits_for_a_frozen_rank(ranks, call, way):
+    """At once, not at the time-out of what is in flight."""
+
+    def start():
+        if call == "all_reduce":
+            return dist.all_reduce(torch.ones(100_000), async_op=True)
+        return dist.broadcast(torch.ones(100_000), src=1, async_op=True)
+
+    def body(rank):
+        start().wait()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        work = start()
+        time.sleep(0.2)
+        begin = time.monotonic()
+        dist.destroy_process_group()
+        seconds = time.monotonic() - begin
+        with pytest.raises(dist.DistBackendError):
+            work.wait()
+        return seconds
+
+    memory = way == "memory"
+    (outcome,) = ranks.outcomes(
+        2, body, waited_for=[0], timeout_s=60, memory=memory, pg_options=options_of(way)
+    )
+    assert outcome.error is None, outcome.trace
+    assert outcome.value < 1
+
+
 def test_a_rank_that_never_joins_is_named(ranks):
     outcomes = ranks.outcomes(4, lambda rank: None, started=[0, 1, 3], timeout_s=3)
     for error in errors_of(outcomes):

@@ -183,6 +183,18 @@ def test_groups_without_the_rank_that_has_the_file_have_keys_too(ranks, network,
         assert sums == [float(sum(pair) + 2) for pair in pairs if rank in pair] + [10.0]
 
 
+def test_groups_that_a_group_is_split_into_have_keys_too(ranks, network, key, monkeypatch):
+    def body(rank):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+        monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cpu"))
+        dist.group.WORLD.bound_device_id = torch.device("cuda", 0)
+        half = dist.split_group(split_ranks=[[0, 2], [1, 3]])
+        return total(half), total()
+
+    found = ranks.run(4, body, route=network.route, variables=for_rank({0: key}))
+    assert found == [(4.0, 10.0), (6.0, 10.0)] * 2
+
+
 def test_groups_of_several_hosts_have_keys_whether_or_not_a_hosts_ranks_share_memory(
     ranks, network, key, monkeypatch
 ):
