@@ -8,6 +8,7 @@ An experiment is a module that runs from the root of the repository:
 import argparse
 import csv
 import os
+import sys
 import textwrap
 from pathlib import Path
 
@@ -23,9 +24,15 @@ plt.switch_backend("svg")
 plt.rcParams["svg.hashsalt"] = "atp"
 
 
+def program():
+    """How a user started this: "python -m experiments.sharing.fig14"."""
+    spec = sys.modules["__main__"].__spec__
+    return "python -m " + spec.name.removesuffix(".__main__") if spec else None
+
+
 def parser(text, folder):
     """A command line parser with the experiment's docstring and a results folder."""
-    words = argparse.ArgumentParser(description=text.splitlines()[0])
+    words = argparse.ArgumentParser(prog=program(), description=text.partition("\n\n")[0])
     words.add_argument(
         "folder",
         nargs="?",

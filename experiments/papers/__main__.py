@@ -72,7 +72,9 @@ def write_page(path, folder):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog="experiments.papers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.papers", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
         "--figure", action="append", metavar="KEY", help="only this entry; may be repeated"
     )

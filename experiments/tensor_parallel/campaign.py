@@ -27,7 +27,7 @@ def run(
     shortfalls(testbed, results): a sentence for each prediction that does not hold; `confirmed`
     is printed if there are none.
     """
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=report.program(), description=doc.splitlines()[0])
     parser.add_argument(
         "--only", help="only the testbed whose name starts with this; 'tiny' for a test"
     )

@@ -79,7 +79,7 @@ def plot(result: dict) -> Figure:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=report.program(), description=__doc__.splitlines()[0])
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument(
