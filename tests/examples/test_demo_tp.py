@@ -75,3 +75,4 @@ def test_the_short_demo_learns_the_same_on_every_mesh(tmp_path, needs_namespaces
     assert re.search(r"^\(4, 1\) by torch's parallelize_module", result.stdout, re.MULTILINE)
     failures = [line for line in result.stderr.splitlines() if "FAILED" in line]
     assert all("in the predicted order" in line for line in failures), result.stderr
+    assert result.returncode == (1 if failures else 0), result.stdout + result.stderr
