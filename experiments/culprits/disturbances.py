@@ -16,8 +16,11 @@ def program(cluster, host, word):
     """The processes on a host whose command line has this word: the program, not its supervisor."""
     found = []
     for pid in cluster[host].pids():
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except FileNotFoundError:
+            continue  # one of the watcher's `atp status`, which has just ended
         if words[1:2] == [word.encode()]:
             found.append(pid)
     assert found, f"no {word} runs on {host}"
