@@ -80,10 +80,12 @@ void Keyring::replace(std::vector<Tenant> tenants) {
   tenants_ = std::move(tenants);
   ids_.clear();
   for (const Tenant& tenant : tenants_) ids_.push_back(key_id(tenant.name));
-  std::erase_if(jobs_, [this](const auto& job) {
-    const Tenant* tenant = find(job.second.tenant);
-    return tenant == nullptr || packet_key(tenant->key, job.first) != job.second.key;
-  });
+  for (auto& [job, entry] : jobs_) {
+    const Tenant* tenant = find(entry.tenant);
+    entry.is_closed = tenant == nullptr || packet_key(tenant->key, job) != entry.key;
+  }
+  std::erase_if(jobs_,
+                [this](const auto& job) { return job.second.is_closed && !knows_(job.first); });
 }
 
 const Tenant* Keyring::find(std::uint32_t id) const {
@@ -112,7 +114,8 @@ bool Keyring::needs_no_tag(std::span<const std::uint8_t> packet) const {
   if (side_ == Side::kRank) return refuses_key(packet);
   if (packet[ATP_AT_TYPE] == ATP_GRADIENT) {
     const std::uint32_t job = job_of(packet);
-    return entry_of(job) == nullptr && !knows_(job);
+    const JobEntry* entry = entry_of(job);
+    return (entry == nullptr || entry->is_closed) && !knows_(job);
   }
   return status_code(packet) == StatusCode::kAreYouThere;
 }
@@ -131,7 +134,7 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
   const std::uint32_t id = atp_load32(datagram.data() + size - ATP_TAG_BYTES);
   const std::uint32_t job = job_of(datagram);
   const JobEntry* known = entry_of(job);
-  const bool is_owner = known != nullptr && known->tenant == id;
+  const bool is_owner = known != nullptr && known->tenant == id && !known->is_closed;
   const Tenant* tenant = is_owner ? nullptr : find(id);
   if (!is_owner && tenant == nullptr) {
     return {without_tag(datagram), false, KeyProblem::kUnknownKey};
@@ -142,7 +145,8 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
   const std::span<std::uint8_t> bytes = without_tag(datagram);
   if (!right) return {bytes, false, KeyProblem::kWrongTag};
   if (is_owner) return {bytes, true};
-  if (known != nullptr && knows_(job)) return {bytes, false, KeyProblem::kOthersJob};
+  const bool is_of_another = known != nullptr && known->tenant != id;
+  if (is_of_another && knows_(job)) return {bytes, false, KeyProblem::kOthersJob};
   if (!keep(job, entry)) return {bytes, false, KeyProblem::kNoRoom};
   return {bytes, true};
 }
@@ -157,7 +161,7 @@ std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
     keep(job, {ids_[0], packet_key(tenants_[0].key, job)});
     entry = entry_of(job);
   }
-  if (entry == nullptr) return length;
+  if (entry == nullptr || entry->is_closed) return length;
   room[ATP_AT_TAG_WORDS] = ATP_TAG_WORDS;
   atp_store32(room.data() + length, entry->tenant);
   const std::size_t hashed = length + 4;

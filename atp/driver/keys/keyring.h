@@ -65,6 +65,9 @@ class Keyring final : public JobOwners {
   struct JobEntry {
     std::uint32_t tenant = 0;  // key_id() of its name
     PacketKey key{};
+    // The tenant is gone or has another key. The entry keeps the number for this tenant as long as
+    // the node has the job.
+    bool is_closed = false;
   };
   // Only packets with a right tag make entries, so a stranger cannot fill the table. If it is full,
   // entries of jobs that the node does not have are dropped.

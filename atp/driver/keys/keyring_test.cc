@@ -264,6 +264,32 @@ TEST(Keyring, ReplacedKeysEndTheJobsOfTenantsThatAreGone) {
   EXPECT_EQ(fate(node, tagged(vision, gradient(1))).problem, KeyProblem::kUnknownKey);
 }
 
+TEST(Keyring, TheNumberOfARunningJobStaysWithItsTenantWhateverTheNewKeysAre) {
+  bool there = true;
+  Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
+  node.ask_for_jobs([&](std::uint32_t) { return there; });
+  Keyring vision = rank_with(tenant("vision", 1));
+  Keyring changed = rank_with(tenant("vision", 5));
+  Keyring speech = rank_with(tenant("speech", 2));
+  ASSERT_TRUE(fate(node, tagged(vision, join())).accepted);
+  const Bytes from_node = tagged(node, gradient());
+
+  node.replace({tenant("speech", 2)});
+  EXPECT_EQ(fate(node, tagged(vision, gradient())).problem, KeyProblem::kUnknownKey);
+  EXPECT_EQ(fate(node, tagged(speech, join())).problem, KeyProblem::kOthersJob);
+  EXPECT_EQ(fate(node, gradient()).problem, KeyProblem::kNoTag);
+  EXPECT_EQ(tagged(node, gradient()), gradient()) << "no tag of a key that is gone";
+
+  node.replace({tenant("speech", 2), tenant("vision", 5)});
+  EXPECT_EQ(fate(node, tagged(vision, gradient())).problem, KeyProblem::kWrongTag);
+  EXPECT_EQ(fate(node, tagged(speech, join())).problem, KeyProblem::kOthersJob);
+  EXPECT_TRUE(fate(node, tagged(changed, join())).accepted);
+  EXPECT_NE(tagged(node, gradient()), from_node);
+
+  there = false;
+  EXPECT_TRUE(fate(node, tagged(speech, join())).accepted) << "the job has ended";
+}
+
 TEST(Keyring, ManyJobNumbersDisplaceNoJobThatTheNodeHas) {
   Keyring node = node_with({tenant("vision", 1)});
   node.ask_for_jobs([](std::uint32_t job) { return job < 10; });
