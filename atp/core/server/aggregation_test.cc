@@ -233,5 +233,15 @@ TEST(Aggregation, ItsOwnCongestionIsMarkedOnEveryParameter) {
   EXPECT_FALSE(h.take()[0].has(ATP_FLAG_ECN));
 }
 
+TEST(Aggregation, AContributionOfAnotherLengthThanTheFragmentsFirstIsDropped) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.ranks = ranks({0}), .values = {3, 4}});
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .values = {3}});
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongShape), 1u);
+  EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 0u);
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .values = {3, 4}});
+  EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 1u);
+}
+
 }  // namespace
 }  // namespace atp

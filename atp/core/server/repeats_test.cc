@@ -109,6 +109,7 @@ TEST(Aggregation, AMismatchIsAnnouncedToAllRepeatedlyWithBothSides) {
   sent = h.take(StatusCode::kOperationMismatch);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
+  EXPECT_EQ(h.count(ServerCounter::kStatusOperationMismatch), 2u);
 }
 
 }  // namespace

@@ -120,6 +120,7 @@ TEST(Server, AnUnknownVersionIsAnsweredWithTheSupportedVersions) {
   EXPECT_EQ(sent[0].status().reason, 0x0202);
   EXPECT_EQ(sent[0].header.job, kTestJob.job);
   EXPECT_EQ(h.count(ServerCounter::kDropUnknownVersion), 3u);
+  EXPECT_EQ(h.count(ServerCounter::kStatusVersions), 1u);
 }
 
 TEST(Server, EveryMalformedPacketIsCountedUnderItsReason) {
@@ -289,6 +290,8 @@ TEST(Server, AnswersAreYouThereToAnybody) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].to, kStranger);
   EXPECT_EQ(sent[0].status().nonce, 321u);
+  EXPECT_EQ(h.count(ServerCounter::kQuestions), 1u);
+  EXPECT_EQ(h.count(ServerCounter::kStatusHere), 1u);
 }
 
 TEST(Server, OnePacketPerSwitchCountsAsInLeastPackets) {
