@@ -86,6 +86,8 @@ void read_key(CommunicatorOptions& options, const std::string& job_keys) {
   const Status key = options.read_key();
   TORCH_CHECK_VALUE(key.ok(), key.error().message);
   if (options.key || job_keys.empty()) return;
+  const Status available = macs_available();
+  TORCH_CHECK_VALUE(available.ok(), available.error().message);
   Result<JobKeys> given = parse_job_keys(job_keys);
   TORCH_CHECK_VALUE(given.ok(), given.error().message);
   options.key = std::move(given).value();
