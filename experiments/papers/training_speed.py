@@ -102,17 +102,17 @@ def figure_8(size):
 
     def told(system):
         first, *others = gains[system]
-        ours = f"{first:.2f}"
-        if others and f"{max(others):.2f}" != ours:
-            ours += f" (up to {max(others):.2f} with slower hosts)"
-        return f"{ours} for {system}" + (f", paper {PAPER[system]}" if system in PAPER else "")
+        text = f"{system}: {first:.2f}"
+        if others and f"{max(others):.2f}" != f"{first:.2f}":
+            text += f", with slower hosts up to {max(others):.2f}"
+        return text + (f" (paper: {PAPER[system]})" if system in PAPER else "")
 
     models = {m: images_per_second(m, best[OURS]) for m in ("VGG16", "ResNet50")}
     vgg, resnet50 = (r / images_per_second(m, best["one server, TCP"]) for m, r in models.items())
     return Outcome(
-        f"How many times as fast as with another system a job is with ATP, in the best model for "
-        f"ATP: {'; '.join(told(s) for s in gains if not s.startswith('ATP'))}. With 350 values per "
-        f"packet it is {large:.2f} for N servers, RDMA. Sums, in Gbit/s: "
+        "How many times as fast a job runs with ATP as with each other system, in the model that "
+        f"gains most: {'; '.join(told(s) for s in gains if not s.startswith('ATP'))}. With 350 "
+        f"values per packet it is {large:.2f} for N servers, RDMA. Sums, in Gbit/s: "
         + "; ".join(f"{name}: {rate:.1f}" for name, rate in best.items())
         + ".",
         rows,
@@ -271,7 +271,7 @@ ENTRIES = [
         "partitions of 4 MB (servers.py) and a ring (ring.py). N servers share the workers' hosts, "
         "one server has its own. The sums of layers overlap with computing (layers.py), with 32 "
         "images per worker.",
-        "against SwitchML, one server and TCP yes; against N servers or a ring over RDMA only with "
+        "yes against SwitchML, one server and TCP; against N servers or a ring over RDMA only with "
         "larger packets",
         figure_8,
     ),
