@@ -23,9 +23,10 @@ std::string_view next_word(std::string_view& text) {
 bool read_job(std::string_view word, JobKeys& keys) {
   const std::size_t colon = word.find(':');
   if (colon == word.npos) return false;
+  const std::string_view number = word.substr(0, colon);
   std::uint32_t job = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + colon, job);
-  if (problem != std::errc{} || end != word.data() + colon) return false;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), job);
+  if (problem != std::errc{} || end != number.data() + number.size()) return false;
   return read_hex(word.substr(colon + 1), keys.by_job[job]);
 }
 
