@@ -174,6 +174,21 @@ inline std::vector<CommunicatorOptions> all_options(const TestingCluster& cluste
   return options;
 }
 
+// Of ranks that share memory, without a switch or a server.
+inline std::vector<CommunicatorOptions> memory_options(std::size_t ranks) {
+  const std::uint32_t job = std::random_device{}();
+  std::vector<CommunicatorOptions> options(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    options[rank].job = {job, 1};
+    options[rank].rank = static_cast<Rank>(rank);
+    options[rank].world_size = ranks;
+    options[rank].host_memory = true;
+    options[rank].join_timeout = std::chrono::seconds(20);
+    options[rank].operation_timeout = std::chrono::seconds(20);
+  }
+  return options;
+}
+
 inline Communicators join_all(const std::vector<CommunicatorOptions>& options) {
   Communicators communicators;
   for (auto& result : join(options)) {

@@ -7,8 +7,8 @@ Real processes in namespaces: two racks of two workers with a switch each, and a
 starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
 ways (disturbances.py). A rank that names any other rank than the culprit, as awaited, lost or the
 first to leave, has named a wrong one. `--calm S` runs an undisturbed job for S seconds beside two
-busy processes, and no rank may name anybody in that time. Writes culprits.csv into FOLDER (default:
-out/culprits).
+busy processes, in which neither a rank nor a place may name anybody. Writes culprits.csv into
+FOLDER (default: out/culprits).
 """
 
 import csv

@@ -15,7 +15,6 @@
 #include "atp/cli/run/run_options.h"
 #include "atp/config/site/site.h"
 #include "atp/driver/keys/key_file.h"
-#include "atp/driver/keys/temporary_key.h"
 #include "atp/wire/packet.h"
 
 namespace atp {

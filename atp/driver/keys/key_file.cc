@@ -1,4 +1,4 @@
-// Reads files of keys, and says what is wrong with them.
+// Reads and makes files of keys, and says what is wrong with them.
 #include "atp/driver/keys/key_file.h"
 
 #include <fcntl.h>
@@ -11,6 +11,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <random>
+#include <system_error>
 #include <utility>
 
 #include "atp/driver/keys/hex.h"
@@ -189,6 +192,25 @@ Status make_key_file(const std::string& path, const std::string& name) {
   if (written) return ok_status();
   unlink(path.c_str());
   return problem;
+}
+
+Result<std::unique_ptr<TemporaryKey>> TemporaryKey::make(const std::string& name) {
+  std::error_code problem;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(problem);
+  if (problem) {
+    return Error{"cannot find a folder for a temporary key: " + problem.message() +
+                 "; set TMPDIR to a folder that exists"};
+  }
+  std::random_device random;
+  const std::string file = "atp-key-" + std::to_string(getpid()) + "-" + std::to_string(random()) +
+                           std::to_string(random());
+  const std::string path = folder / file;
+  if (const Status made = make_key_file(path, name); !made) return made.error();
+  return std::unique_ptr<TemporaryKey>(new TemporaryKey(path));
+}
+
+TemporaryKey::~TemporaryKey() {
+  if (getpid() == owner_) unlink(path_.c_str());
 }
 
 }  // namespace atp

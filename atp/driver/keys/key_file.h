@@ -1,8 +1,13 @@
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "atp/base/result.h"
@@ -37,6 +42,25 @@ Result<Tenant> read_own_key(const std::string& path);
 
 // Makes a file with a new key, which only its owner may read. Never overwrites one.
 Status make_key_file(const std::string& path, const std::string& name);
+
+// A file with a new key among the system's temporary files, for as long as this object. A child of
+// the process that made it leaves the file alone.
+class TemporaryKey {
+ public:
+  // `name`: the tenant's.
+  static Result<std::unique_ptr<TemporaryKey>> make(const std::string& name);
+  ~TemporaryKey();
+  TemporaryKey(const TemporaryKey&) = delete;
+  TemporaryKey& operator=(const TemporaryKey&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryKey(std::string path) : path_(std::move(path)) {}
+
+  const std::string path_;
+  const pid_t owner_ = getpid();
+};
 
 // "vision 9f86…", a line of the file without quotas.
 std::string key_line(const Tenant& tenant);
