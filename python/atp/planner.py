@@ -109,7 +109,7 @@ class Step:
     sent: float
     """Seconds in collectives, as if nothing overlapped."""
     waited: float
-    """The part of `communication` that computing does not hide."""
+    """The part of `sent` that computing does not hide."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Candidate:
     mesh: tuple[int, int]
     """(d1, d2): rank i * d2 + j is at row i, column j."""
     collectives: tuple[str, str]
-    """Costs by dimension."""
+    """How the sums run, by dimension, as in `Dimension.collective`."""
     seconds: float
     """Communication time of one layer, forward and backward."""
     norm_seconds: float
@@ -145,7 +145,7 @@ class Candidate:
     memory: Memory
     data: Data
     measured: bool
-    """Priced by the cluster file's measurements of this mesh."""
+    """Whether the costs are the cluster file's measurements of this mesh."""
     notes: tuple[str, ...]
 
     def ranks_by_position(self) -> list[int]:
@@ -282,7 +282,7 @@ def plan(
         topology: a cluster file, or its content as a mapping.
         model: a Hugging Face config.json of a gpt2 or llama, or its content as a mapping
             (`model.config.to_dict()`).
-        world_size: ranks, which must be the devices of the topology; None: all of them.
+        world_size: the number of ranks, which must be that of the devices; None: all devices.
         batch, sequence: sequences per step, and tokens per sequence.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
         mode: "linkload", the load that all groups together put on every link, or the paper's
@@ -308,8 +308,8 @@ def plan(
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;
             "auto": as many as take the least time.
-        fully_shard: replicas hold a part of the weights each and gather them for every layer
-            (FSDP), instead of summing the gradients of whole copies.
+        fully_shard: each replica holds a part of the weights and gathers the others for every
+            layer (FSDP), instead of summing the gradients of whole copies.
         data_collectives: the algorithms allowed between replicas.
 
     Raises:

@@ -88,7 +88,7 @@ def save(
 
     Raises:
         ValueError, or errors of torch and the system: a rank cannot write; raised on every rank.
-        TimeoutError: a rank made no such call in time.
+        TimeoutError: a rank did not make this call in time.
     """
     mesh, path = mesh_of(model), pathlib.Path(folder)
     is_first = mesh.data.index == mesh.row == mesh.column == 0
@@ -161,7 +161,7 @@ def load(
     Raises:
         ValueError: it is not a checkpoint, or another model's, or lacks the optimizer's state;
             raised on every rank, and nothing is loaded.
-        TimeoutError: a rank made no such call in time.
+        TimeoutError: a rank did not make this call in time.
     """
     path = pathlib.Path(folder)
     mesh: Mesh | None = getattr(model, "atp_mesh", None)

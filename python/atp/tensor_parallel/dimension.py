@@ -84,7 +84,7 @@ class Dimension:
         """Sums `tensor`, which must be contiguous, in place.
 
         Half precision is summed in float32 and rounded once. The network does so itself. Gloo
-        would round on every rank, and our ring leaves half precision to Gloo, so both get
+        would round on every rank, and our ring sums only float32 and float64, so both get
         float32, twice the bytes.
         """
         if self.size == 1:

@@ -25,8 +25,8 @@ class ATPEmbedding(nn.Module):
 
     Each row of the mesh has a part of the vocabulary and looks up its own tokens; a sum over
     dimension 1 completes the result, of which with sequence parallelism each row keeps the part of
-    its tokens. The table is split like the head's weight, so the two can be
-    one. If d1 does not divide the vocabulary, the last row has less of it: no padding is needed.
+    its tokens. The table is split like the head's weight, so the two can be one. If d1 does not
+    divide the vocabulary, the last row has less of it: no padding is needed.
 
     Raises:
         ValueError: d2 does not divide the hidden size, or a row would have no token at all; in

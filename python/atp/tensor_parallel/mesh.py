@@ -139,7 +139,7 @@ def init_mesh(
     Raises:
         ValueError: the mesh does not fit the job, an argument is wrong, or the ranks disagree;
             raised on every rank.
-        TimeoutError: a rank made no such call in time.
+        TimeoutError: a rank did not make this call in time.
     """
     if not dist.is_initialized():
         raise ValueError(

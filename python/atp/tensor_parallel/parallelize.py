@@ -62,7 +62,7 @@ def parallelize(
     Raises:
         ValueError: the model cannot be split this way, or the ranks disagree; raised on every rank,
             and no model is changed.
-        TimeoutError: a rank made no such call in time.
+        TimeoutError: a rank did not make this call in time.
     """
     if isinstance(plan, Mesh):
         plan, mesh = None, plan

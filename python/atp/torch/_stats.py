@@ -68,9 +68,9 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str:
     """32 hexadecimal digits: a digest of all results that `group` has summed in the network so far.
 
-    It is equal on all ranks, in every run with the same inputs, on one host or on many. It waits
-    for operations in progress. A group of one rank sums nothing in the network, so its digest is
-    that of no results.
+    It is equal on all ranks, in every run with the same inputs, on one host or on many. The call
+    waits for operations in progress. A group of one rank sums nothing in the network, so its
+    digest is that of no results.
 
     restart: the next operation is the first of a new digest. So a run resumed from its checkpoint
         can be compared with the last part of an uninterrupted run.
