@@ -8,6 +8,7 @@ namespace {
 constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = {
     "gradients_sent",
     "gradient_bytes_sent",
+    "repeat_bytes_sent",
     "gradients_direct",
     "repeats_plain",
     "repeats_resend",

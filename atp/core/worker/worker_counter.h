@@ -13,6 +13,7 @@ namespace atp {
 enum class WorkerCounter : std::uint8_t {
   kGradientsSent,      // first transmissions
   kGradientBytesSent,  // UDP payload of all GRADIENTs
+  kRepeatBytesSent,    // UDP payload of those that are repeats
   kGradientsDirect,    // first transmissions straight to the server
   kRepeatsPlain,
   kRepeatsResend,

@@ -36,6 +36,20 @@ TEST(WorkerLadder, TheTimerClimbsFromPlainToResendToDirectOnBothPaths) {
   }
 }
 
+TEST(WorkerLadder, TheBytesOfRepeatsAreCountedApartAndWithThoseOfAllGradients) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  std::size_t first = 0;
+  for (const SentPacket& sent : gradients(s.run())) first += sent.bytes.size();
+  std::size_t again = 0;
+  while (again < 3 * first) {
+    for (const SentPacket& sent : gradients(s.run_to_timer())) again += sent.bytes.size();
+  }
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kRepeatBytesSent], again);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kGradientBytesSent], first + again);
+}
+
 TEST(WorkerLadder, AFragmentThatTheServerAskedForBeforeItWasSentIsSentAsResend) {
   WorkerScript script;
   script.join();

@@ -165,6 +165,8 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
     return false;
   }
   turn.count(how.counter);
+  turn.count(WorkerCounter::kRepeatBytesSent,
+             atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind, shape.value_count));
   fragment.last_sent = turn.now;
   fragment.rung = how.rung;
   fragment.went_straight = how.straight;

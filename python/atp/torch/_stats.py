@@ -7,8 +7,6 @@ import torch.distributed as dist
 
 from atp import _C
 
-_REPEATS = ("plain", "resend", "direct", "float")
-
 
 def stats(group: dist.ProcessGroup | None = None) -> dict:
     """Counts of this rank in `group` (default: the default group).
@@ -115,12 +113,8 @@ def _digest_of(backend) -> dict | None:
 def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
     """(first transmissions, repeats) in bytes of the sums."""
     of_ring = counters.get("ring_bytes_sent", 0)
-    first = counters.get("gradients_sent", 0)
-    repeats = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
-    sent = counters.get("gradient_bytes_sent", 0)
-    # Repeats are only counted, not measured; assume the packets' mean size.
-    again = sent * repeats // max(first + repeats, 1)
-    return of_ring + sent - again, again
+    again = counters.get("repeat_bytes_sent", 0)
+    return of_ring + counters.get("gradient_bytes_sent", 0) - again, again
 
 
 def write_flight_records(folder: str | os.PathLike | None = None) -> list[str]:
