@@ -401,30 +401,7 @@ void define_reconfigurable_group(py::module_& module) {
 template <class Group>
 using Binding = py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>;
 
-}  // namespace
-}  // namespace atp::pytorch
-
-PYBIND11_MODULE(_C, module) {
-  using namespace atp::pytorch;  // NOLINT: nothing else is defined here
-  // Defines the base class, and loads the libraries that this module was linked against.
-  py::module_::import("torch.distributed");
-
-  module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
-             py::call_guard<py::gil_scoped_release>());
-  py::class_<atp::Tenant>(module, "Tenant")
-      .def_property_readonly("mark", &atp::mark_of)
-      .def("keys_of_job", &keys_of_job, py::arg("job"));
-  module.def("own_key", &own_key);
-  py::class_<atp::RecordedGroup, std::shared_ptr<atp::RecordedGroup>>(module, "RecordedGroup");
-  module.def("open_record", &open_record, py::kw_only(), py::arg("name"), py::arg("job"),
-             py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());
-  module.def("write_records", &write_records_to, py::arg("folder"),
-             py::call_guard<py::gil_scoped_release>());
-  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module,
-                                                                                     "GroupOptions")
-      .def("__deepcopy__", [](const GroupOptions& self, const py::dict& /*memo*/) {
-        return c10::make_intrusive<GroupOptions>(self);
-      });
+void define_in_network_group(py::module_& module) {
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
@@ -453,7 +430,9 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("ring_figures"), py::arg("judged_every"),
                  py::call_guard<py::gil_scoped_release>());
   in_network.def("way_counts", &way_counts);
+}
 
+void define_ring_group(py::module_& module) {
   py::class_<atp::TcpListener, std::shared_ptr<atp::TcpListener>>(module, "Listener")
       .def(py::init(&make_listener), py::arg("host"))
       .def_property_readonly(
@@ -469,6 +448,34 @@ PYBIND11_MODULE(_C, module) {
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("ring"), py::arg("numbers"));
   define_common<PyRingGroup>(ring);
+}
+
+}  // namespace
+}  // namespace atp::pytorch
+
+PYBIND11_MODULE(_C, module) {
+  using namespace atp::pytorch;  // NOLINT: nothing else is defined here
+  // Defines the base class, and loads the libraries that this module was linked against.
+  py::module_::import("torch.distributed");
+
+  module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
+             py::call_guard<py::gil_scoped_release>());
+  py::class_<atp::Tenant>(module, "Tenant")
+      .def_property_readonly("mark", &atp::mark_of)
+      .def("keys_of_job", &keys_of_job, py::arg("job"));
+  module.def("own_key", &own_key);
+  py::class_<atp::RecordedGroup, std::shared_ptr<atp::RecordedGroup>>(module, "RecordedGroup");
+  module.def("open_record", &open_record, py::kw_only(), py::arg("name"), py::arg("job"),
+             py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());
+  module.def("write_records", &write_records_to, py::arg("folder"),
+             py::call_guard<py::gil_scoped_release>());
+  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module,
+                                                                                     "GroupOptions")
+      .def("__deepcopy__", [](const GroupOptions& self, const py::dict& /*memo*/) {
+        return c10::make_intrusive<GroupOptions>(self);
+      });
+  define_in_network_group(module);
+  define_ring_group(module);
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   define_reconfigurable_group(module);
 #endif

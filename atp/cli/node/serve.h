@@ -112,6 +112,51 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
 
 enum class ServeEnd { kSignal, kDrained };
 
+// What a node logs about its jobs by itself, and the course of a drain: looked up a few times per
+// second.
+template <class Node>
+class JobWatch {
+ public:
+  explicit JobWatch(Node& node) : node_(node) {}
+
+  void start_drain(Instant now) {
+    node_.drain();
+    next_look_ = now;
+  }
+
+  // Looks if it is time.
+  void poll(Instant now) {
+    if (now < next_look_) return;
+    next_look_ = now + StuckLog::kBetweenLooks;
+    for (const LogLine& line : stuck_.lines(stuck_ranks_of(node_, now), now)) {
+      log(LogLevel::kWarning, line);
+    }
+    for (const LogLine& line : gone_.lines(gone_ranks_of(node_, now))) log(LogLevel::kInfo, line);
+    log_failures();
+    if (!node_.draining()) return;
+    if (const auto line = drain_.look(now, jobs_of(node_, now))) log_info("{}", *line);
+    drained_ = drain_.is_over(now);
+  }
+
+  void log_failures() {
+    if constexpr (requires { node_.failures(); }) {
+      for (const LogLine& line : failures_.lines(node_.failures())) log(LogLevel::kWarning, line);
+    }
+  }
+
+  Instant next_look() const { return next_look_; }
+  bool drained() const { return drained_; }
+
+ private:
+  Node& node_;
+  StuckLog stuck_;
+  GoneLog gone_;
+  FailureLog failures_;
+  Drain drain_;
+  bool drained_ = false;
+  Instant next_look_ = clock_now();
+};
+
 // Drives `node` until a signal stops it, or until it has drained. `keys` may be null.
 // `gauges(snapshot)` adds the node's own figures.
 template <class Node, class Gauges>
@@ -122,14 +167,14 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
   const StopSignals stop_signals(*waker.value(), keys != nullptr);
-  if (keys != nullptr) {
-    keys->ring().ask_for_jobs([&node](std::uint32_t job) { return node.knows_job(job); });
+  Keyring* const ring = keys == nullptr ? nullptr : &keys->ring();
+  if (ring != nullptr) {
+    ring->ask_for_jobs([&node](std::uint32_t job) { return node.knows_job(job); });
   }
   const auto status = start_status(socket, options, *waker.value());
   const auto metrics = start_metrics(options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
 
-  const Keyring* const ring = keys == nullptr ? nullptr : &keys->ring();
   const EventLoop<Driven<Node>>* driver = nullptr;
   const auto snapshot = [&] {
     CounterSnapshot counters;
@@ -143,64 +188,35 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
     add("outbox_lost", driver->packets_lost_in_outbox());
     return counters;
   };
-  NarrowPathLog narrow_paths(role);
-  StuckLog stuck;
-  GoneLog gone;
-  FailureLog failure_log;
-  const auto log_failures = [&] {
-    if constexpr (requires { node.failures(); }) {
-      for (const LogLine& line : failure_log.lines(node.failures())) {
-        log(LogLevel::kWarning, line);
-      }
-    }
+  const auto answer_if_asked = [&](auto& service, Instant now) {
+    if (!service || !service->is_asked()) return;
+    service->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
-  Drain drain;
-  bool drained = false;
-  Instant look_at = clock_now();
-  Driven<Node> driven(
-      node,
-      [&](Instant now) {
-        if (keys != nullptr && StopSignals::take_reload()) keys->reload();
-        if (reporter.due(now)) reporter.report(now, snapshot());
-        if (status && status->is_drain_asked() && !node.draining()) {
-          node.drain();
-          look_at = now;
-        }
-        const auto answer = [&](auto& service) {
-          if (!service || !service->is_asked()) return;
-          service->answer(
-              status_text_of(role, to_string(socket.local()), node, now, snapshot(), ring));
-        };
-        answer(status);
-        answer(metrics);
-        if (now >= look_at) {
-          look_at = now + StuckLog::kBetweenLooks;
-          for (const LogLine& line : stuck.lines(stuck_ranks_of(node, now), now)) {
-            log(LogLevel::kWarning, line);
-          }
-          for (const LogLine& line : gone.lines(gone_ranks_of(node, now))) {
-            log(LogLevel::kInfo, line);
-          }
-          log_failures();
-          if (node.draining()) {
-            if (const auto line = drain.look(now, jobs_of(node, now))) log_info("{}", *line);
-            drained = drain.is_over(now);
-            if (drained) waker.value()->stop();
-          }
-        }
-        return std::min(reporter.next(), look_at);
-      },
-      [&](Instant, const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
+  JobWatch<Node> watch(node);
+  const auto between_packets = [&](Instant now) {
+    if (keys != nullptr && StopSignals::take_reload()) keys->reload();
+    if (reporter.due(now)) reporter.report(now, snapshot());
+    if (status && status->is_drain_asked() && !node.draining()) watch.start_drain(now);
+    answer_if_asked(status, now);
+    answer_if_asked(metrics, now);
+    watch.poll(now);
+    if (watch.drained()) waker.value()->stop();
+    return std::min(reporter.next(), watch.next_look());
+  };
+  NarrowPathLog narrow_paths(role);
+  Driven<Node> driven(node, between_packets, [&](Instant, const Endpoint& peer, std::size_t mtu) {
+    narrow_paths.add(peer, mtu);
+  });
   KeyRefusalLog key_refusals;
   driven.on_refused([&](Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
                         KeyProblem problem) { key_refusals.add(now, from, join, problem); });
-  EventLoop loop(socket, driven, *waker.value(), keys == nullptr ? nullptr : &keys->ring());
+  EventLoop loop(socket, driven, *waker.value(), ring);
   driver = &loop;
   announce(role, socket, options);
   loop.run();
-  log_failures();  // since the last look
+  watch.log_failures();  // since the last look
   reporter.report(clock_now(), snapshot());
-  drained = drained && !StopSignals::has_come();
+  const bool drained = watch.drained() && !StopSignals::has_come();
   log_info("{}", drained ? "drained: ended" : "stopped by " + StopSignals::reason());
   return drained ? ServeEnd::kDrained : ServeEnd::kSignal;
 }
