@@ -17,11 +17,12 @@ import time
 import urllib.request
 
 PAUSE_S = 0.05
+PATIENCE_S = 1.5  # as `atp view`
 LATE_US = 1000  # as `atp status` judges: in half of the operations
 
 
 def in_status(atp, address):
-    done = subprocess.run([atp, "status", address, "--json"], capture_output=True, text=True)
+    done = subprocess.run([atp, "status", address, "--json", "--timeout", str(PATIENCE_S)], capture_output=True, text=True)
     if done.returncode != 0:
         return {address}
     status = json.loads(done.stdout)
@@ -68,7 +69,7 @@ def in_page(url):
 
 
 def fetch(url):
-    with urllib.request.urlopen(url, timeout=2) as reply:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
         return reply.read().decode()
 
 

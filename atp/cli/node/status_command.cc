@@ -22,26 +22,25 @@ constexpr const char* kStatusExamples = R"(Examples:
   ssh rack1 atp status 10.0.0.1:5501
       query a switch from its own host)";
 
-constexpr std::chrono::seconds kReplyPatience{5};
-
 struct StatusOptions {
   std::string address;
   bool json = false;
+  double timeout_s = 2;  // to connect and to be answered
 };
 
 // Explains a missing answer and what to do about it.
-CommandError no_answer(const std::string& address, const TimedStream& stream) {
+CommandError no_answer(const StatusOptions& options, const TimedStream& stream) {
   if (stream.timed_out()) {
     return CommandError(fmt::format(
-        "{} accepted the connection but sent {} {} s: it is not an atp switch or server, or it is "
-        "stopped",
-        address, stream.received() ? "no complete answer within" : "nothing for",
-        kReplyPatience.count()));
+        "{} accepted the connection but sent {} {:g} s: it is not an atp switch or server, or it "
+        "is stopped",
+        options.address, stream.received() ? "no complete answer within" : "nothing for",
+        options.timeout_s));
   }
   return CommandError(fmt::format(
       "{} closed the connection without an answer: it is not an atp switch or server, or it does "
       "not accept requests from this host (ask on its own host, or start it with --status-from)",
-      address));
+      options.address));
 }
 
 CommandError cannot_connect(const std::string& address, const std::string& problem) {
@@ -51,21 +50,24 @@ CommandError cannot_connect(const std::string& address, const std::string& probl
       address, problem));
 }
 
-std::string ask(const std::string& address, const Endpoint& to) {
-  const auto until = std::chrono::steady_clock::now() + kReplyPatience;
+std::string ask(const StatusOptions& options) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const Endpoint to = value_or_throw(resolve_endpoint(options.address));
+  const auto until =
+      steady_clock::now() + milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   const Result<TcpSocket> connected = TcpSocket::connect_once(to, until);
-  if (!connected) throw cannot_connect(address, connected.error().message);
-  TimedStream stream(connected.value().fd(), kReplyPatience);
+  if (!connected) throw cannot_connect(options.address, connected.error().message);
+  TimedStream stream(connected.value().fd(),
+                     std::chrono::duration_cast<milliseconds>(until - steady_clock::now()));
   stream.write(kStatusLine);
   const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
-  if (!reply || reply->empty()) throw no_answer(address, stream);
+  if (!reply || reply->empty()) throw no_answer(options, stream);
   return *reply;
 }
 
 void run_status(const StatusOptions& options) {
-  const Endpoint to = value_or_throw(resolve_endpoint(options.address));
-  const Result<std::string> answer =
-      status_answer(options.address, ask(options.address, to), options.json);
+  const Result<std::string> answer = status_answer(options.address, ask(options), options.json);
   if (!answer) throw CommandError(answer.error().message);
   fmt::print("{}", answer.value());
 }
@@ -81,6 +83,12 @@ void add_status_command(const Command& program) {
       .type_name("HOST:PORT")
       .required();
   command.add_flag("--json", options->json, "Print JSON (docs/status.md lists the keys)");
+  command
+      .add_option("--timeout", options->timeout_s,
+                  "Seconds to wait for the answer, connecting included")
+      .type_name("SEC")
+      .number_between(0.1, 3600)
+      .show_default();
   command.callback([options] { run_status(*options); });
 }
 

@@ -34,7 +34,8 @@ constexpr const char* kViewExamples = R"(Examples:
   atp run --cluster cluster.yaml --host a0 --status-from 10.0.7.0/24
       allow queries from that network; by default a node answers only its own host)";
 
-constexpr std::chrono::milliseconds kPatience{2000};
+// Short enough for the page to name a frozen node within two seconds.
+constexpr std::chrono::milliseconds kPatience{1500};
 // Answers that come no later than this are in the view of their own round.
 constexpr std::chrono::milliseconds kRound{300};
 
