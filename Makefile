@@ -14,7 +14,7 @@ configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDI
 
 help:
 	@echo "make demo     set up, build, and train a model with in-network aggregation"
-	@echo "make demo-tp  set up, build, and train a Llama on every mesh of a network; compare with the planner"
+	@echo "make demo-tp  set up, build, and train a Llama on every mesh of a network, and compare the times with the planner's"
 	@echo "make test     set up, build, and run every test"
 	@echo "make test-real-programs  test with Lightning, accelerate, transformers and torch's own tests, in a separate venv"
 	@echo "make package  build the Debian package, the wheel and the source package, into build/packages"
@@ -22,7 +22,7 @@ help:
 	@echo "make bench    time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"
 	@echo "make papers   run every figure and table of both papers; compare ours (ARGS=--quick: shapes only)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
-	@echo "make soak     simulate a million clusters (SEEDS=n: this many)"
+	@echo "make soak     simulate a million clusters (SEEDS=n: n clusters)"
 	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': long form)"
 	@echo "make sanitize  run every C++ test under sanitizers"
 	@echo "make format   format all sources in place"
@@ -123,7 +123,7 @@ sanitize:
 	@tools/sanitize $(ARGS)
 
 format:
-	@echo "format: rewrite all sources in the house format"
+	@echo "format: format all sources in place"
 	@tools/setup --dev
 	@tools/lint --fix
 

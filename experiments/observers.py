@@ -6,8 +6,9 @@ Four ranks on links of their own, a switch and a server on links of four times t
 no metrics, no flight recorder. On: counter files every second, JSON logs, metrics that are scraped
 every second, `atp view` with a reader of its page every second, and a flight recorder with a folder
 on each rank. The same all-reduces run with both, alternately, and the digests of all ranks must
-agree. Here view and reader run on the job's own processors, so in a third way they observe nodes
-that the job does not use: what that costs the job would disappear if they had hosts of their own.
+agree. Here view and reader run on the job's own processors, so in a third setting they observe
+nodes that the job does not use: what that costs the job would disappear if they had hosts of their
+own.
 Writes observers.csv into FOLDER (default: out/observers).
 """
 
@@ -93,6 +94,8 @@ def main(words):
 
 if __name__ == "__main__":
     parser = report.parser(__doc__, "out/observers")
-    parser.add_argument("--mbit", type=int, default=300, help="a rank's link (default: 300)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (default: 5)")
+    parser.add_argument(
+        "--mbit", type=int, default=300, help="bandwidth of a rank's link in Mbit/s (default: 300)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
     main(parser.parse_args())

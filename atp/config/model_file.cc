@@ -33,7 +33,7 @@ std::uint32_t read_element_bytes(const JsonObject& file) {
       if (name == type) return bytes;
     }
     refuse(file.place(key), shown(name), "float16, bfloat16 or float32",
-           "activations are reduced in one of these types");
+           "activations are summed in one of these types");
   }
   return 2;
 }
@@ -92,7 +92,7 @@ Model read(const JsonObject& file, const std::string& path) {
     model = {read_llama(file), file.place("num_attention_heads")};
   } else {
     refuse(file.place("model_type"), shown(type), listed(kModelTypes),
-           "for a transformer with the same matrices, give the sizes as flags instead "
+           "for a transformer with the same matrices, give the sizes as options instead "
            "(--hidden, --layers, --heads)");
   }
   Transformer& transformer = model.transformer;

@@ -23,12 +23,12 @@
 // If that link is the bottleneck, both directions are busy all the time only while few fragments
 // are in flight. With a deep queue and no loss a rank's window grows to its maximum, and the ranks
 // send a whole window at once. The sums then return through the same queue, behind all gradients,
-// and the copies to the children, s per sum, have to wait for them. With q groups of s children,
-// whose links have bandwidth b, before a switch's link with bandwidth B, the gradients of a burst
-// arrive in time 1/b, take q s/B to pass, and one sum passes for every s of them; the other sums
-// take q s/B to leave as copies. Per byte of a burst and a group that is
-//     q s/B + (q s/B - (1 - 1/s)/b),
-// and so (1 - 1/s) (q s/B - 1/b) more than the q (s + 1)/B of a link that is busy both ways.
+// and the copies to the children, s per sum, have to wait for them. With Q groups of s children
+// in a switch whose link has bandwidth B, and q of them on each child's link of bandwidth b, the
+// gradients of a burst arrive in time q/b, take Q s/B to pass, and one sum passes for every s of
+// them; the other sums take Q s/B to leave as copies. Per byte of a burst and a group that is
+//     Q s/B + (Q s/B - (1 - 1/s) q/b),
+// and so (1 - 1/s) (Q s/B - q/b) more than the Q (s + 1)/B of a link that is busy both ways.
 
 namespace atp::planner {
 namespace {

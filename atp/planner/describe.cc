@@ -10,7 +10,7 @@ std::string rate_text(double bytes_per_second) {
 
 std::string level_text(const Interconnect& interconnect, std::size_t index) {
   return "level " + std::to_string(index + 1) + " of " +
-         std::to_string(interconnect.levels.size()) + " " +
+         std::to_string(interconnect.levels.size()) + ", " +
          quoted(interconnect.levels[index].name) + " (" +
          to_string(interconnect.levels[index].kind) + ")";
 }
@@ -21,7 +21,7 @@ std::string link_text(const Interconnect& interconnect, const Bottleneck& bottle
     case LinkRole::kNone: return "nothing is sent";
     case LinkRole::kUplink: return "a child's link to its switch on " + level;
     case LinkRole::kDirect: return "a link between siblings on " + level;
-    case LinkRole::kServer: return "a parameter server's link on " + level;
+    case LinkRole::kServer: return "the link of a server's host on " + level;
     case LinkRole::kSwitchHost: return "the link of a switch's host on " + level;
     case LinkRole::kPointToPoint: return "the point-to-point bandwidth between devices on " + level;
     case LinkRole::kGroup: return "the group bandwidth of " + level;

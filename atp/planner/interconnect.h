@@ -75,8 +75,9 @@ struct Aggregation {
   // How many units of this level share the servers: all racks, for example, if the level's switches
   // are the racks' switches.
   std::uint32_t shared_by = 1;
-  // Sums over a unit's fullest uplink in one direction, per group inside each unit: a server in
-  // another unit receives and returns them through it. 0: the servers are inside.
+  // Sums that cross the fullest of the units' uplinks in each direction, if every unit has one
+  // group: its own unit's on their way to servers elsewhere, or other units' on their way to
+  // servers inside. 0: every unit has its servers inside.
   double uplink_sums = 0;
   // Server hosts under one switch. 0 means, if dedicated, enough that no server's link is the
   // bottleneck (or a switch that multicasts the sum itself); if co-located, one on every worker of

@@ -32,7 +32,12 @@ SHORT = comparison.Expectation(images=15_360, epochs=1, accuracy=0.55)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="fewer images, for automated tests")
-    parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo"))
+    parser.add_argument(
+        "--out",
+        type=results_folder,
+        default=str(CHECKOUT / "out/demo"),
+        help="folder for the results (default: out/demo)",
+    )
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"
     if not program.exists():

@@ -46,7 +46,12 @@ def main() -> int:
     parser.add_argument(
         "--transformers", action="store_true", help="train the library's LlamaForCausalLM"
     )
-    parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo_tp"))
+    parser.add_argument(
+        "--out",
+        type=results_folder,
+        default=str(CHECKOUT / "out/demo_tp"),
+        help="folder for the results (default: out/demo_tp)",
+    )
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"
     if not program.exists():

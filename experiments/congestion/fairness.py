@@ -100,8 +100,10 @@ def verdict(rows):
 
 def main():
     parser = report.parser(__doc__, "out/congestion")
-    parser.add_argument("--seconds", type=float, default=20, help="per case (default: 20)")
-    parser.add_argument("--mbit", type=int, default=50, help="of the link (default: 50)")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds per case (default: 20)")
+    parser.add_argument(
+        "--mbit", type=int, default=50, help="bandwidth of the link in Mbit/s (default: 50)"
+    )
     options = parser.parse_args()
     link = Link(options.mbit, options.mbit * 2000)
     atp = report.BUILD / "bin" / "atp"

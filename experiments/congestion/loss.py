@@ -82,10 +82,14 @@ def plot(rows):
 
 def parse():
     parser = report.parser(__doc__, "out/loss")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=200, help="bandwidth per rank's link")
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument(
+        "--mbit", type=int, default=200, help="bandwidth of a rank's link in Mbit/s (default: 200)"
+    )
     parser.add_argument("--bytes", type=int, default=65536, help="size of the float32 tensor")
-    parser.add_argument("--iterations", type=int, default=300)
+    parser.add_argument(
+        "--iterations", type=int, default=300, help="timed sums per loss rate (default: 300)"
+    )
     parser.add_argument(
         "--loss",
         type=lambda text: [float(part) for part in text.split(",")],

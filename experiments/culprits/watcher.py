@@ -22,7 +22,11 @@ LATE_US = 1000  # as `atp status` judges: in half of the operations
 
 
 def in_status(atp, address):
-    done = subprocess.run([atp, "status", address, "--json", "--timeout", str(PATIENCE_S)], capture_output=True, text=True)
+    done = subprocess.run(
+        [atp, "status", address, "--json", "--timeout", str(PATIENCE_S)],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode != 0:
         return {address}
     status = json.loads(done.stdout)

@@ -91,8 +91,17 @@ def main(words):
 
 if __name__ == "__main__":
     parser = report.parser(__doc__, "out/keys")
-    parser.add_argument("--mbit", type=int, default=1000, help="a rank's link (default: 1000)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (default: 5)")
-    parser.add_argument("--forged", type=int, default=1_000_000, help="forged packets, in all")
-    parser.add_argument("--per-second", type=int, default=20_000, help="… per second")
+    parser.add_argument(
+        "--mbit",
+        type=int,
+        default=1000,
+        help="bandwidth of a rank's link in Mbit/s (default: 1000)",
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
+    parser.add_argument(
+        "--forged", type=int, default=1_000_000, help="forged packets to send (default: 1,000,000)"
+    )
+    parser.add_argument(
+        "--per-second", type=int, default=20_000, help="forged packets per second (default: 20,000)"
+    )
     main(parser.parse_args())

@@ -89,7 +89,7 @@ def parse():
     parser.add_argument(
         "--ranks", type=numbers, default=[2, 4, 8], help="numbers of ranks, N,N,..."
     )
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds (default: 15)")
     parser.add_argument(
         "--sizes",
         type=numbers,

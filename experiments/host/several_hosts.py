@@ -99,9 +99,14 @@ def plot(rows):
 def parse():
     parser = report.parser(__doc__, "out/host")
     parser.add_argument("--ranks", type=int, default=4, help="ranks per host, in the second part")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
     parser.add_argument("--bytes", type=int, default=2**26, help="tensor size in bytes")
-    parser.add_argument("--mbit", type=int, default=1000, help="bandwidth per host's link")
+    parser.add_argument(
+        "--mbit",
+        type=int,
+        default=1000,
+        help="bandwidth of a host's link in Mbit/s (default: 1000)",
+    )
     return parser.parse_args()
 
 

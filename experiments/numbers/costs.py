@@ -107,8 +107,8 @@ def plot(rows, ranks):
 
 def parse():
     parser = report.parser(__doc__, "out/numbers")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument("--rounds", type=int, default=7, help="timed rounds (default: 7)")
     parser.add_argument("--seconds", type=float, default=0.3, help="per case and round")
     parser.add_argument("--beside", type=Path, help="another built checkout to alternate with")
     return parser.parse_args()

@@ -97,14 +97,16 @@ def plot(rows):
 
 def parse():
     parser = report.parser(__doc__, "out/numbers")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=400, help="bandwidth per rank's link")
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument(
+        "--mbit", type=int, default=400, help="bandwidth of a rank's link in Mbit/s (default: 400)"
+    )
     parser.add_argument(
         "--wide",
         type=int,
         help="bandwidth of switch and server, times --mbit (default: number of ranks + 2)",
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
     parser.add_argument("--bytes", type=int, default=2**26, help="size of the float32 tensor")
     arguments = parser.parse_args()
     if arguments.wide is None:

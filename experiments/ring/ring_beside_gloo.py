@@ -115,9 +115,11 @@ def plot(rows, arguments):
 
 def parse():
     parser = report.parser(__doc__, "out/ring")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=400, help="bandwidth per rank's link")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument(
+        "--mbit", type=int, default=400, help="bandwidth of a rank's link in Mbit/s (default: 400)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
     parser.add_argument("--local", action="store_true", help="on loopback, without namespaces")
     parser.add_argument(
         "--sizes",

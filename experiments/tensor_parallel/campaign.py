@@ -31,9 +31,12 @@ def run(
     parser.add_argument(
         "--only", help="only the testbed whose name starts with this; 'tiny' for a test"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (default: 5)")
     parser.add_argument(
-        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
+        "--out",
+        type=results_folder,
+        default=str(report.REPOSITORY / "docs/tensor-parallel"),
+        help="folder for the results (default: docs/tensor-parallel)",
     )
     arguments = parser.parse_args()
     chosen = [t for t in [*testbeds, tiny] if t.name.startswith(arguments.only or "")]

@@ -80,10 +80,13 @@ def plot(result: dict) -> Figure:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=report.program(), description=__doc__.splitlines()[0])
-    parser.add_argument("--hidden", type=int, default=512)
-    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--hidden", type=int, default=512, help="hidden width (default: 512)")
+    parser.add_argument("--steps", type=int, default=15, help="training steps (default: 15)")
     parser.add_argument(
-        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
+        "--out",
+        type=results_folder,
+        default=str(report.REPOSITORY / "docs/tensor-parallel"),
+        help="folder for the results (default: docs/tensor-parallel)",
     )
     arguments = parser.parse_args()
     result = measure(arguments.hidden, arguments.steps)

@@ -49,6 +49,7 @@ class Testbed:
     sequence: int = 64
     batch: int = 8
     chunks: int = 1
+    sequence_parallel: bool = False
 
     def topology(self) -> dict:
         """Its cluster file."""
@@ -99,8 +100,11 @@ def rate(mbit: float) -> str:
 
 TESTBEDS = [
     Testbed("2 racks of 2, 500 and 100 Mbit/s", 2, 2, 500, uplink=100),
+    Testbed("2 racks of 2, 500 and 100 Mbit/s, sequence parallel", 2, 2, 500, uplink=100,
+            sequence_parallel=True),
     Testbed("2 racks of 4, 400 and 80 Mbit/s", 2, 4, 400, uplink=80),
-    Testbed("flat 8, 100 Mbit/s, switch and server on faster links", 1, 8, 100, switch=2000,
+    # With links of 100 Mbit/s its ten programs keep two cores busy, and wait for them.
+    Testbed("flat 8, 50 Mbit/s, switch and server on faster links", 1, 8, 50, switch=2000,
             server=2000),
     Testbed("flat 4, 100 Mbit/s, switch and server as well", 1, 4, 100, switch=100, server=100),
 ]  # fmt: skip
@@ -116,6 +120,7 @@ def measure(testbed: Testbed, rounds: int) -> dict:
             "batch": testbed.batch,
             "sequence": testbed.sequence,
             "chunks": testbed.chunks,
+            "sequence_parallel": testbed.sequence_parallel,
             "rounds": rounds,
             # The last one is what init_mesh("auto") asks for.
             "collectives": [["ring"]] if not testbed.switch

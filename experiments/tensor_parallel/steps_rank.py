@@ -43,6 +43,7 @@ class Training:
             *candidate.mesh,
             order=candidate.ranks_by_position(),
             algorithm=[_RUNNING[name] for name in candidate.collectives],
+            sequence_parallel=settings["sequence_parallel"],
         )
         model = settings["model"]
         config = TransformerConfig(
@@ -86,6 +87,7 @@ def candidates(settings: dict, topology: dict, collectives: list[str]) -> list[C
         element_bytes=4,
         chunks=settings["chunks"],
         collectives=collectives,
+        sequence_parallel=settings["sequence_parallel"],
         runtime=True,
     )
     return [answer, *answer.runners_up]

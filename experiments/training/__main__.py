@@ -89,10 +89,12 @@ def plot(rows):
 
 def parse():
     parser = report.parser(__doc__, "out/training")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds (default: 3)")
     parser.add_argument("--images", type=int, default=15_360, help="training images per run")
-    parser.add_argument("--mbit", type=int, default=200, help="bandwidth per rank's link")
+    parser.add_argument(
+        "--mbit", type=int, default=200, help="bandwidth of a rank's link in Mbit/s (default: 200)"
+    )
     return parser.parse_args()
 
 

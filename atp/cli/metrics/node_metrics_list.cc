@@ -155,7 +155,7 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_server_jobs_ended_total", kCounter, "Stream ranges of jobs that ended.", kServer, "",
      "jobs_ended"},
     {"atp_server_jobs_failed_total", kCounter,
-     "Jobs of which a rank was lost, or left and said why.", kServer, "", "jobs_failed"},
+     "Jobs that failed: a rank was lost, or left and gave a cause.", kServer, "", "jobs_failed"},
     {"atp_server_ranks_lost_total", kCounter, "Ranks that were silent for a whole lease.", kServer,
      "", "ranks_lost"},
     {"atp_server_fragments_completed_total", kCounter, "Fragments summed.", kServer, "",

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kDrainExamples = R"(Examples:
   atp drain 127.0.0.1:5501
-      the switch on this machine takes no new jobs, and ends when its last one has; return at once
+      have the switch on this machine take no new jobs, and end after its last one; return at once
   atp drain 10.0.0.9:5500 --wait 3600
       the same for a server, and wait up to an hour for it to end
   atp drain 10.0.0.1:5700-5703 10.0.0.9:5600-5603 --wait 3600
@@ -182,7 +182,7 @@ void run_drain(const DrainOptions& options) {
 
 void add_drain_command(const Command& program) {
   const Command command = program.add_command(
-      "drain", "Make switches and servers take no new jobs, and end when their last job has");
+      "drain", "Make switches and servers take no new jobs, and end after their last one");
   command.footer(kDrainExamples);
   const auto options = std::make_shared<DrainOptions>();
   command

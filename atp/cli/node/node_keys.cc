@@ -21,7 +21,7 @@ std::unique_ptr<NodeKeys> NodeKeys::open(const std::string& path) {
   if (path.empty()) return nullptr;
   auto tenants = read_key_file(path);
   if (!tenants) throw CommandError("--keys: " + tenants.error().message);
-  log_info("keys of {} from {}", count_of(tenants.value().size()), path);
+  log_info("read the keys of {} from {}", count_of(tenants.value().size()), path);
   return std::unique_ptr<NodeKeys>(new NodeKeys(path, std::move(tenants).value()));
 }
 
@@ -36,8 +36,8 @@ void NodeKeys::reload() {
     return std::find(old.begin(), old.end(), tenant) == old.end();
   };
   const auto changed = std::count_if(tenants.value().begin(), tenants.value().end(), is_new);
-  log_info("keys of {} from {}, {} of them new or changed", count_of(tenants.value().size()), path_,
-           changed);
+  log_info("read the keys of {} from {} again, {} of them new or changed",
+           count_of(tenants.value().size()), path_, changed);
   ring_.replace(std::move(tenants).value());
 }
 

@@ -118,8 +118,8 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .type_name("ADDR:PORT");
   command
       .add_option("--keys", options.keys,
-                  "Serve only jobs whose packets carry tags made with a key of this file (see `atp "
-                  "key`), and within the limits that it gives (docs/operations.md); SIGHUP makes "
+                  "Serve only jobs whose packets carry tags made with a key in this file (see `atp "
+                  "key`), within the limits that the file sets (docs/operations.md); SIGHUP makes "
                   "the node read it again")
       .type_name("FILE");
   command.add_flag("--no-status", options.no_status, "Do not answer `atp status` and `atp drain`");

@@ -101,7 +101,7 @@ ServeEnd serve_one(const SwitchOptions& options) {
                {{"trees_made", "job appeared", "jobs appeared"},
                 {"trees_dropped", "job ended", "jobs ended"},
                 {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
-                {"leases_ended", "rank vanished", "ranks vanished"},
+                {"leases_ended", "rank lost", "ranks lost"},
                 {"unreachable", "ICMP error", "ICMP errors"},
                 {"process_stopped_ms", "millisecond in which this process was stopped",
                  "milliseconds in which this process was stopped"}},

@@ -22,7 +22,7 @@ constexpr const char* kAggregationExamples = R"(Examples:
   atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
       --bandwidth "100 Gbit/s per direction" --aggregation-hosts 1,2,3
       place a job on four hosts, with faster aggregation hosts in its rack
-Times are lower bounds: of the fullest link, with packet headers, without latencies.)";
+Times are lower bounds: what the fullest link needs, with packet headers and without latencies.)";
 
 struct AggregationOptions {
   std::string cluster_file;

@@ -138,11 +138,11 @@ std::string step_text(const Candidate& candidate) {
       duration_for_people(step.waited), duration_for_people(step.sent));
 }
 
-// "; between the replicas, ring: 3.2 MB in 4 ms"
+// "Between the replicas, each rank's gradients (3.2 MB) take 4 ms by ring."
 std::string data_text(const planner::DataCost& data) {
   if (data.replicas == 1) return "";
-  return fmt::format("Between the replicas, {} {} per rank in {} by {}.\n",
-                     data.fully_shard ? "weights and gradients of" : "gradients of",
+  return fmt::format("Between the replicas, each rank's {} ({}) take {} by {}.\n",
+                     data.fully_shard ? "weights and gradients" : "gradients",
                      bytes_for_people(data.bytes), duration_for_people(data.seconds),
                      planner::to_string(data.collective));
 }

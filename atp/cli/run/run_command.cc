@@ -158,14 +158,15 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
   command
       .add_option("--status-from", options.status_from,
-                  "Networks whose hosts may ask the host's switches and servers for their status, "
-                  "for `atp view` and `atp status` (default: this host only)")
+                  "Networks whose hosts may query the status of the host's switches and servers, "
+                  "with `atp status` and `atp view` (default: this host only)")
       .type_name("CIDR")
       .needs(cluster);
   command
       .add_option("--drain-from", options.drain_from,
-                  "Networks whose hosts may make the host's switches and servers drain, with `atp "
-                  "drain` (default: root and the user that runs them, on this host)")
+                  "Networks whose hosts may make the host's switches and servers drain with `atp "
+                  "drain`, and query their status (default: root and the user that runs them, on "
+                  "this host)")
       .type_name("CIDR")
       .needs(cluster);
   command
@@ -179,7 +180,8 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
   command
       .add_option("--incarnation", options.incarnation,
                   "Number of this start of the job, the same on all its hosts and new each time "
-                  "(default: random on one host; torch chooses one automatically)")
+                  "(default: random on one host; on several, torch chooses one, and other programs "
+                  "need the option)")
       .type_name("N")
       .in_range(0U, kMaxWord)
       .needs(cluster);

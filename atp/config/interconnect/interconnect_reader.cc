@@ -41,9 +41,9 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
   }
   aggregation.shared_by = read_count(map, "shared_by", 1, 1);
   if (const auto sums = map.find("uplink_sums")) {
-    aggregation.uplink_sums = sums->number("sums per group, 0 or more");
+    aggregation.uplink_sums = sums->number("a number of sums, 0 or more");
     if (!(aggregation.uplink_sums >= 0 && aggregation.uplink_sums <= planner::kMaxDevices)) {
-      sums->refuse("sums per group, 0 or more");
+      sums->refuse("a number of sums, 0 or more");
     }
   }
   aggregation.server_hosts = read_count(map, "server_hosts", 1, 0);

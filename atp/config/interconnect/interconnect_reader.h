@@ -17,7 +17,7 @@
 //   window: 256                 fragments in flight per group; required with slots
 //   servers: dedicated          on separate hosts; or co-located: on the workers' machines
 //   shared_by: 2                units of this level that share the servers; absent: 1
-//   uplink_sums: 1              sums over a unit's fullest uplink to servers elsewhere; absent: 0
+//   uplink_sums: 1              sums over the fullest uplink, one group per unit; absent: 0
 //   server_hosts: 2             absent: enough never to limit or, if co-located, every worker
 //   server_bandwidth: 100 Gbit/s per direction   per dedicated host; absent: that of a child
 //   switch_bandwidth: 100 Gbit/s per direction   of the switch's host; absent: never the bottleneck

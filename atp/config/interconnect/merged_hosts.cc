@@ -130,7 +130,7 @@ Level host_level(const std::vector<ImportedHost>& hosts, double given,
   for (const ImportedHost& host : hosts) networks.push_back(host.machine.network);
   if (*std::min_element(networks.begin(), networks.end()) > 0) {
     level.bandwidth = {slowest(hosts, "hosts", networks, remarks)};
-    remarks.emplace_back("A host's link is that of its network cards together.");
+    remarks.emplace_back("A host's link has the combined bandwidth of its network cards.");
   } else {
     level.bandwidth = {kUsualHost};
     remarks.emplace_back(

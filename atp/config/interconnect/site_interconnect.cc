@@ -29,22 +29,27 @@ std::vector<Members> members_by_rack(const Site& site) {
   return by_rack;
 }
 
+// "1 host", "2 hosts"
+std::string counted(std::size_t number, const std::string& noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
 void check_equal(const Site& site, const std::vector<Members>& racks) {
   if (racks.empty()) throw FileError(site.place, "no host has ranks; give some of them `ranks`");
   for (const Members& members : racks) {
     const SiteRack& rack = site.racks[members.front()->rack];
     if (members.size() != racks.front().size()) {
       throw FileError(rack.place,
-                      "has " + std::to_string(members.size()) +
-                          " hosts with ranks, but the planner supports only racks of equal " +
-                          "size, here " + std::to_string(racks.front().size()) + "; " + kAdvice);
+                      "has " + counted(members.size(), "host") + " with ranks, but the first has " +
+                          std::to_string(racks.front().size()) +
+                          ", and the planner supports only racks of equal size; " + kAdvice);
     }
     for (const SiteHost* host : members) {
       if (host->ranks == racks.front().front()->ranks) continue;
       throw FileError(host->place,
-                      "has " + std::to_string(host->ranks) +
-                          " ranks, but the planner supports only hosts of equal size, here " +
-                          std::to_string(racks.front().front()->ranks) + "; " + kAdvice);
+                      "has " + counted(host->ranks, "rank") + ", but the first host has " +
+                          std::to_string(racks.front().front()->ranks) +
+                          ", and the planner supports only hosts of equal size; " + kAdvice);
     }
     if (rack.above && racks.size() > 1) {
       throw FileError(rack.place,
@@ -126,7 +131,7 @@ std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Me
   return aggregation;
 }
 
-// Sums over a rack's fullest uplink, per group inside each rack. Tensors are spread over all
+// Sums over the racks' fullest uplink, if each rack has one group. Tensors are spread over all
 // servers: the parts for servers in other racks leave the rack, and other racks' parts for its own
 // servers enter it.
 double uplink_sums(const Site& site, const std::vector<Members>& racks) {

@@ -141,11 +141,11 @@ TEST(SiteInterconnect, LevelsInTheFileTakePrecedence) {
 TEST(SiteInterconnect, UnsupportedSitesAreRefused) {
   const Mistake mistakes[] = {
       {"racks of different size", "b2, address: 10.0.1.2, ranks: 1",
-       "b2, address: 10.0.1.2, ranks: 0", "f:12: racks[1].uplink: has 1 hosts with ranks",
-       "the planner supports only racks of equal size"},
+       "b2, address: 10.0.1.2, ranks: 0", "f:12: racks[1].uplink: has 1 host with ranks",
+       "but the first has 2, and the planner supports only racks of equal size"},
       {"hosts of different size", "b2, address: 10.0.1.2, ranks: 1",
        "b2, address: 10.0.1.2, ranks: 3", "f:16: racks[1].hosts[1]: has 3 ranks",
-       "the planner supports only hosts of equal size, here 1"},
+       "but the first host has 1, and the planner supports only hosts of equal size"},
       {"no bandwidth of a host", "host: {bandwidth: 10 Gbit/s per direction, latency",
        "host: {latency", "f:9: racks[0].hosts[0]: its bandwidth is missing",
        "add it here, or to links.host for all"},

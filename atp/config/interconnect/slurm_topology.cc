@@ -287,11 +287,13 @@ std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   std::string text = "It contains no bandwidths: ";
   if (node && uplink) return text + "both were given.";
   if (node) {
-    text += "that of nodes was given; a switch's uplinks equal its nodes' links together.";
+    text += "that of nodes was given; a switch's uplinks together are as fast as its nodes' links.";
   } else if (given.uplink > 0 && has_uplinks) {
     text += "that above leaf switches was given; that of nodes is typical.";
   } else {
-    text += "that of nodes is typical, and a switch's uplinks equal its nodes' links together.";
+    text +=
+        "that of nodes is typical, and a switch's uplinks together are as fast as its nodes' "
+        "links.";
   }
   return text + " Replace them with yours.";
 }

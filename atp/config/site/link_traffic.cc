@@ -62,7 +62,7 @@ void add_part(const Site& site, const JobPlacement& placement, std::uint32_t ser
       rack = site.hosts[placed.host].rack;
       switches = switches_between(site, *rack, server);
     }
-    // Each rank sends separately, even if several share a host.
+    // Each rank of the placement sends separately; summed_on_hosts() has one per host.
     tally.exchange(placed.host, node_at(switches, 0), part * placed.ranks);
     for (std::size_t hop = 0; hop < switches.size() && !has_sent[switches[hop]]; ++hop) {
       has_sent[switches[hop]] = true;

@@ -8,9 +8,9 @@
 #include "atp/config/site/job_placement.h"
 #include "atp/config/site/site.h"
 
-// The traffic of one all-reduce over every link of a site. In the planner, levels are regular and
-// switches are never the bottleneck. Here each switch and server uses the link of its host, so a
-// switch on a host with an ordinary link shows up as the bottleneck that it is.
+// The traffic of one all-reduce over every link of a site. In the planner, levels are regular. Here
+// hosts and racks may differ, and each switch and server uses the link of its own host, so a switch
+// on a host with an ordinary link shows up as the bottleneck that it is.
 //
 // The unit is one rank's tensor. A link carries the same traffic in both directions: in the network
 // a sum comes back wherever gradients went, and a ring leaves every host it enters. All links are

@@ -80,11 +80,11 @@ def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
     try:
         said.wait(keys, patience)
     except RuntimeError as error:
-        missing = ", ".join(key for key in keys if not said.check([key]))
+        missing = name_ranks([int(key) for key in keys if not said.check([key])])
         raise TimeoutError(
-            f"rank {missing} of {len(keys)} did not arrive within {patience.total_seconds():g} s: "
+            f"{missing} of {len(keys)} did not arrive within {patience.total_seconds():g} s: "
             "every rank must call init_mesh(), parallelize(), save() and load() in the same order "
-            "(patience=... waits longer)"
+            "(pass patience=... to wait longer)"
         ) from error
     return [said.get(key).decode() for key in keys]
 

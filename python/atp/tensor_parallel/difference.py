@@ -25,6 +25,11 @@ def first_difference(
     return ""
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 chunk", "2 chunks"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def name_ranks(ranks: Sequence[int]) -> str:
     some = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
     return f"rank {some}" if len(ranks) == 1 else f"ranks {some}"

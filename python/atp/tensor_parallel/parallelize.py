@@ -14,6 +14,7 @@ from torch import nn
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.block_tokens import name_of_blocks, share_tokens
+from atp.tensor_parallel.difference import counted
 from atp.tensor_parallel.dtensors import check_placements, distribute
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
@@ -238,5 +239,6 @@ def _fingerprint(model: nn.Module, modules: Mapping[str, str], mesh: Mesh, chunk
     digest = hashlib.sha256(repr(sorted(modules.items())).encode()).hexdigest()
     size = sum(p.numel() for p in model.parameters())
     return (
-        f"{type(model).__name__} of {size} parameters, plan {digest[:8]}, {chunks} chunk(s), {mesh}"
+        f"{type(model).__name__} of {size} parameters, plan {digest[:8]}, "
+        f"{counted(chunks, 'chunk')}, {mesh}"
     )

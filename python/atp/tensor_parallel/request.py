@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from atp.tensor_parallel.difference import counted
+
 __all__ = ["ALGORITHMS", "Request", "request_of"]
 
 ALGORITHMS = ("gloo", "ring", "innetwork")
@@ -71,8 +73,8 @@ def request_of(
     shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
     if math.prod(shape) * replicas != world:
         raise ValueError(
-            f"mesh {shape} with {replicas} replica(s) has {math.prod(shape) * replicas} ranks, but "
-            f"the job has {world}: d1 * d2 * data_parallel must be {world}"
+            f"mesh {shape} with {counted(replicas, 'replica')} has {math.prod(shape) * replicas} "
+            f"ranks, but the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
     algorithms = (_known(data_algorithm or "gloo"), *_pair(algorithm or "gloo"))
     positions = _positions(order, math.prod(shape))

@@ -112,8 +112,8 @@ class Meeting:
             if not missing:
                 raise
             raise dist.DistStoreError(
-                f"{self._name(missing)} of group {self._group_id!r} did not report how it can sum "
-                f"({name}) within {timeout.total_seconds():g} s"
+                f"{self._name(missing)} of group {self._group_id!r} did not report which ways to "
+                f"sum they have ({name}) within {timeout.total_seconds():g} s"
             ) from error
         return [self.store.get(key).decode() for key in keys]
 

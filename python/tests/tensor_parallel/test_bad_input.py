@@ -69,7 +69,7 @@ CONFIG = dataclasses.replace(GPT, hidden=24, heads=6, ffn=30)
 REFUSED_EVERYWHERE = {
     "a mesh of too many ranks": (
         lambda rank: init_mesh(3, 2),
-        "mesh (3, 2) with 1 replica(s) has 6 ranks, but the job has 4",
+        "mesh (3, 2) with 1 replica has 6 ranks, but the job has 4",
     ),
     "a mesh of none": (lambda rank: init_mesh(0, 4), "d1: found 0, expected at least 1"),
     "a mesh of half ranks": (lambda rank: init_mesh(1.5, 2), "d1: found 1.5, expected a whole"),
@@ -169,7 +169,7 @@ REFUSED_EVERYWHERE = {
     ),
     "ranks that cut their models differently": (
         lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1), chunks=1 + rank // 2),
-        "2 chunk(s), Mesh(4, 1) over gloo/gloo. All must do the same",
+        "2 chunks, Mesh(4, 1) over gloo/gloo. All must do the same",
     ),
     "ranks with other roles for a module": (
         lambda rank: parallelize(
