@@ -37,7 +37,7 @@ void add_options(const CommandLine& program, Arguments& arguments) {
   program.add_option("--states", arguments.states, "maximum states per world").show_default();
   program
       .add_option("--drain-every", arguments.drain_every,
-                  "play on to the end from every Nth state; 0: from none")
+                  "continue to the end from every Nth state; 0: from none")
       .show_default();
   program.add_option("--losses", arguments.losses, "maximum packets lost");
   program.add_option("--duplicates", arguments.duplicates, "maximum packets delivered twice");
@@ -64,13 +64,16 @@ std::vector<Plan> plans_of(const Arguments& arguments) {
   std::vector<Plan> plans;
   for (const std::string& name : arguments.worlds) {
     const Plan* plan = find_world(name);
-    if (plan == nullptr) throw UsageError("--world: there is no " + name + "; --list has them");
+    if (plan == nullptr) throw UsageError("--world: there is no " + name + "; --list lists them");
     plans.push_back(*plan);
   }
   if (arguments.worlds.empty()) plans = known_worlds();
   for (Plan& plan : plans) {
     const auto set = [](std::uint8_t& budget, const std::optional<std::uint32_t>& value) {
-      if (value && *value > 255) throw UsageError("more than 255 faults of a kind");
+      if (value && *value > 255) {
+        throw UsageError("found " + std::to_string(*value) +
+                         " faults of a kind, expected 0 to 255");
+      }
       if (value) budget = static_cast<std::uint8_t>(*value);
     };
     set(plan.budgets.losses, arguments.losses);
@@ -86,7 +89,8 @@ std::vector<Plan> plans_of(const Arguments& arguments) {
 const Bug* bug_of(const Arguments& arguments) {
   if (arguments.bug.empty()) return nullptr;
   const Bug* bug = find_bug(arguments.bug);
-  if (bug == nullptr) throw UsageError("--bug: there is no " + arguments.bug + "; --list has them");
+  if (bug == nullptr)
+    throw UsageError("--bug: there is no " + arguments.bug + "; --list lists them");
   return bug;
 }
 

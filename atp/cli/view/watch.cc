@@ -46,7 +46,7 @@ std::string_view absence_of(NodePresence presence) {
     case NodePresence::kDead: return "is dead";
     case NodePresence::kSilent: return "does not answer";
     case NodePresence::kRefuses: return "refuses status queries";
-    case NodePresence::kStrange: return "is not a node of this version of atp";
+    case NodePresence::kStrange: return "is not an atp node of this version";
     case NodePresence::kUnknown:
     case NodePresence::kUp: break;
   }

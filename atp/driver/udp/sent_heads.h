@@ -29,8 +29,9 @@ class SentHeads {
   // `quote`: as much of the packet's beginning as the error quotes.
   bool contain(const Endpoint& to, std::span<const std::uint8_t> quote) const;
 
-  // A packet is compared up to this many bytes after header and bitmap. (Linux quotes 548 bytes,
-  // routers that follow RFC 4884 at least 100.)
+  // A packet is compared up to this many bytes after header and bitmap. (Of an IPv4
+  // packet, Linux quotes up to 520 bytes of UDP payload, and routers that follow RFC 4884 at least
+  // 100: enough with a bitmap of one word.)
   static constexpr std::size_t kBodyBytes = 48;
   static constexpr std::size_t kMostBytes = 40 + 16 * 8 + kBodyBytes;
 
