@@ -184,7 +184,7 @@ def _plot_testbed(axes, name: str, meshes: list[dict]) -> None:
         axes.annotate(f"{median / one['predicted']:.2f}", (i, top), ha="center", va="bottom",
                       xytext=(0, 3), textcoords="offset points")  # fmt: skip
     axes.set_xticks(range(len(meshes)), [f"({m['mesh'][0]},{m['mesh'][1]})" for m in meshes])
-    finish_axes(axes, name, "s a layer, forward and backward")
+    finish_axes(axes, name, "seconds per layer, forward and backward")
 
 
 def main() -> int:

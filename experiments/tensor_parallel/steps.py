@@ -211,8 +211,8 @@ def _plot_testbed(axes, name: str, entries: list[dict]) -> None:
     labels = [
         ran(one).replace(" ", "\n").replace("/", "/\n") + "*" * one["auto"] for one in entries
     ]
-    axes.set_xticks(range(len(entries)), labels, fontsize=8)
-    finish_axes(axes, name, "s a step")
+    axes.set_xticks(range(len(entries)), labels, fontsize=7)
+    finish_axes(axes, name, "seconds per step")
 
 
 def main() -> int:
