@@ -72,9 +72,10 @@ def figure_10(size):
             f"{kept['atp', rate]:.0%} and {kept['pool', rate]:.0%} at {rate:.3%}"
             for rate in rates[1:]
         )
-        + ". Real processes keep "
+        + f". Of their {1000 * real[0]['goodput_gbit']:.0f} Mbit/s without loss, "
+        + "real processes keep "
         + " and ".join(f"{row['kept']:.0%} at {row['loss']:.1%}" for row in real[1:])
-        + f" of {1000 * real[0]['goodput_gbit']:.0f} Mbit/s.",
+        + ".",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -114,7 +115,7 @@ ENTRIES = [
         "in both directions of one worker's link. The real processes are four workers on links of "
         "100 Mbit/s, a switch and a server, in network namespaces "
         "(experiments/papers/lossy_worker.py).",
-        "better than a time-out: yes; free below 0.1 %: no",
+        "recovery better than by time-out: yes; free up to 0.1 %: no",
         figure_10,
     )
 ]

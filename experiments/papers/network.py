@@ -25,8 +25,9 @@ def figure_9(size):
     at = {row["levels"]: row["packets_to_server"] for row in table}
     return Outcome(
         f"Packets at the server per fragment: {at[2]:.3f} with two levels, {at[1]:.3f} with "
-        f"aggregation at rack scale, {at[0]:.3f} without a switch. Two levels remove "
-        f"{1 - at[2] / at[1]:.1%} of the traffic at rack scale.",
+        f"aggregation at rack scale, {at[0]:.3f} without a switch. Two levels save "
+        f"{1 - at[2] / at[1]:.1%} of the packets that aggregation at rack scale sends to the "
+        "server.",
         table,
         largest_spread(table, "packets_to_server"),
         [

@@ -40,10 +40,10 @@ def figure_13a(size):
     gain = at["dynamic", quarter] / at["static", quarter]
     equal = at["equal", quarter] / at["static", quarter]
     return Outcome(
-        f"With half of the aggregators dynamic sharing loses {1 - kept:.1%}. With a quarter it has "
-        f"{gain:.2f} times the goodput of static sharing, and {equal:.2f} times if it gets the "
-        f"same window. With all of them it has {at['dynamic', full] / at['static', full]:.2f} "
-        "times.",
+        f"With half of the aggregators dynamic sharing loses {1 - kept:.1%} of its goodput. With a "
+        f"quarter it has {gain:.2f} times the goodput of static sharing, and {equal:.2f} times if "
+        "it gets the same window. With all of them it has "
+        f"{at['dynamic', full] / at['static', full]:.2f} times that of static sharing.",
         table,
         largest_spread(table, "goodput_gbit"),
         [

@@ -104,15 +104,17 @@ def figure_8(size):
         first, *others = gains[system]
         text = f"{system}: {first:.2f}"
         if others and f"{max(others):.2f}" != f"{first:.2f}":
-            text += f", with slower hosts up to {max(others):.2f}"
+            text += f", up to {max(others):.2f} with slower hosts"
         return text + (f" (paper: {PAPER[system]})" if system in PAPER else "")
 
     models = {m: images_per_second(m, best[OURS]) for m in ("VGG16", "ResNet50")}
     vgg, resnet50 = (r / images_per_second(m, best["one server, TCP"]) for m, r in models.items())
     return Outcome(
-        "How many times as fast a job runs with ATP as with each other system, in the model that "
-        f"gains most: {'; '.join(told(s) for s in gains if not s.startswith('ATP'))}. With 350 "
-        f"values per packet it is {large:.2f} for N servers, RDMA. Sums, in Gbit/s: "
+        "With ATP a job runs this many times as fast as with each other system, for the neural "
+        "network that gains most: "
+        + "; ".join(told(s) for s in gains if not s.startswith("ATP"))
+        + f". With 350 values per packet ATP is {large:.2f} times as fast as N servers over RDMA. "
+        + "Sums, in Gbit/s: "
         + "; ".join(f"{name}: {rate:.1f}" for name, rate in best.items())
         + ".",
         rows,

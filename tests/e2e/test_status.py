@@ -196,7 +196,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         (b"atp-status \x1b[31m\n", 'found "atp-status  [31m", expected "atp-status 1"'),
         (b"atp-status 1\n{", "cannot be read"),
         (b"atp-status 1\n[1]", "cannot be read"),
-        (None, "sent nothing for 2 s"),
+        (None, "sent nothing within 2 s"),
         (TRICKLE, "sent no complete answer within 2 s"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_node_that_is_stopped_is_said(cluster):
     server.signal(signal.SIGSTOP)
     result = status(cluster, cluster.server_address)
     assert result.returncode == 1
-    assert "sent nothing for 2 s" in result.stderr
+    assert "sent nothing within 2 s" in result.stderr
 
 
 def test_a_node_may_be_told_to_answer_nobody(cluster):

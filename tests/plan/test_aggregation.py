@@ -66,8 +66,8 @@ def test_the_last_lines_say_where_the_crossover_lies(program):
     star(program)
     assert sentences(program) == [
         "As the cluster stands, a ring is faster: the link of host s (switch) carries 5 times a "
-        "rank's tensor, and nothing in a ring. In-network summing would be faster if the link of s "
-        "had more than 3.394 Gbit/s.",
+        "rank's tensor in the network, nothing in a ring. In-network summing would be faster if "
+        "the link of s had more than 3.394 Gbit/s.",
         "In-network summing is faster than a ring with R = 3 or more aggregation hosts; with R = 4 "
         "it reaches the ranks' line rate.",
     ]
@@ -95,13 +95,13 @@ def test_without_a_crossover_the_last_line_says_why(program):
     star(program)
     assert sentences(program, "--hosts", "r1,r2")[-1] == (
         "No number of aggregation hosts up to 2 makes in-network summing faster than a ring: with "
-        "R = 2, the link of host r1 carries a rank's tensor once, as in a ring, whose packets have "
-        "smaller headers."
+        "R = 2, the link of host r1 carries a rank's tensor once in the network, as in a ring, "
+        "whose packets have smaller headers."
     )
     two_racks = ("aggregation", "--cluster", "two-racks-and-servers.yaml")
     last = program.output(*two_racks).splitlines()[-1]
     assert last.endswith(
-        "the uplink of rack a carries 4 times a rank's tensor, 1.75 times in a ring."
+        "the uplink of rack a carries 4 times a rank's tensor in the network, 1.75 times in a ring."
     )
 
 

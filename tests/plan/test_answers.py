@@ -92,7 +92,7 @@ def test_plain_1_d_is_said_when_it_is_best(program):
 
 def test_bottleneck_and_what_would_change_the_answer_are_named(program):
     text = program.output("best", *FLAT)
-    assert "Bottleneck, on dimension 1: a parameter server's link" in text
+    assert "Bottleneck, on dimension 1: the link of a server's host" in text
     assert "if the switches of 'host' did not aggregate, mesh (4,2) would be best" in text
 
 

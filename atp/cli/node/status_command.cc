@@ -32,10 +32,9 @@ struct StatusOptions {
 CommandError no_answer(const StatusOptions& options, const TimedStream& stream) {
   if (stream.timed_out()) {
     return CommandError(fmt::format(
-        "{} accepted the connection but sent {} {:g} s: it is not an atp switch or server, or it "
-        "is stopped",
-        options.address, stream.received() ? "no complete answer within" : "nothing for",
-        options.timeout_s));
+        "{} accepted the connection but sent {} within {:g} s: it is not an atp switch or server, "
+        "or it is stopped",
+        options.address, stream.received() ? "no complete answer" : "nothing", options.timeout_s));
   }
   return CommandError(fmt::format(
       "{} closed the connection without an answer: it is not an atp switch or server, or it does "

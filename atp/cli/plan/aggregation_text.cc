@@ -94,13 +94,13 @@ std::string tensors_text(double tensors) {
 std::string bound_text(const AggregationPlan& plan, const AggregationRow& row) {
   const double ring = of_ring(plan, row.bound);
   const std::string text =
-      fmt::format("in the network, {} carries {}; in a ring, ", the_link(plan.site, row.bound),
+      fmt::format("{} carries {} in the network, ", the_link(plan.site, row.bound),
                   tensors_text(row.bound.tensors));
-  if (ring == 0) return text + "nothing";
+  if (ring == 0) return text + "nothing in a ring";
   if (number_text(ring) == number_text(row.bound.tensors)) {
-    return text + "as much, in packets with smaller headers";
+    return text + "as in a ring, whose packets have smaller headers";
   }
-  return text + tensors_text(ring);
+  return text + (ring == 1 ? "once" : number_text(ring) + " times") + " in a ring";
 }
 
 std::string wider_text(const AggregationPlan& plan, const WiderLinks& wider) {
