@@ -17,9 +17,10 @@ import torch.distributed as dist
 import atp.torch
 
 PATHS = ("atp", "gloo")
-# Calls with small tensors are timed in groups of this size: one call is shorter than the
-# interruptions by other processes.
-CALLS_OF_SMALL, SMALL = 10, 1 << 16
+# Calls per round, for tensors of up to so many bytes; one call of larger ones. A single short call
+# mostly measures when the system wakes which thread: such rounds vary by several times what the
+# libraries differ by.
+CALLS = {1 << 20: 10, 1 << 22: 3}
 
 
 class Collective:
@@ -143,9 +144,14 @@ SHARES = {
 }
 
 
+def calls_of(size):
+    """How often a collective of this many bytes is called in a round."""
+    return next((calls for most, calls in CALLS.items() if size <= most), 1)
+
+
 def seconds(collective, group, control):
     """Seconds per call on the slowest rank."""
-    calls = CALLS_OF_SMALL if collective.whole.nbytes <= SMALL else 1
+    calls = calls_of(collective.whole.nbytes)
     collective.fill()
     dist.barrier(group=control)
     begin = time.perf_counter()
@@ -173,7 +179,7 @@ def measure(names, sizes, rounds, budget):
             def pair(collective=collective):
                 return [seconds(collective, groups[path], control) for path in PATHS]
 
-            warm = sum(pair()) * (CALLS_OF_SMALL if size <= SMALL else 1)
+            warm = sum(pair()) * calls_of(size)
             turns = [pair() for _ in range(max(3, min(rounds, int(budget / warm))))]
             taken = zip(*turns, strict=True)
             rows += [(name, size, path, own) for path, own in zip(PATHS, taken, strict=True)]

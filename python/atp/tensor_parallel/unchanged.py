@@ -134,12 +134,6 @@ def _attention(name: str, module: Any) -> Role | None:
         width = getattr(module, "head_dim", None)
         if not isinstance(width, int):
             raise _unknown(name, module, "it has no head_dim")
-        # A count under another name would still be of all heads, and split the values wrongly.
-        for each, value in vars(module).items():
-            if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
-                raise _unknown(
-                    name, module, f"what its {each} = {value} counts on a rank is not known"
-                )
         made = features_of(children[output])[1]
         total = sum(features_of(children[each])[0] for each in inputs)
         if len(inputs) == 1 and (
@@ -148,6 +142,12 @@ def _attention(name: str, module: Any) -> Role | None:
         ):
             why = f"{inputs[0]} does not compute all queries, then all keys, then all values"
             raise _unknown(name, module, why)
+        # A count under another name would still be of all heads, and split the values wrongly.
+        for each, value in vars(module).items():
+            if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
+                raise _unknown(
+                    name, module, f"what its {each} = {value} counts on a rank is not known"
+                )
         return KeptAttentionRole(
             inputs, output, made // width, (total - made) // (2 * width), dropout, in_core
         )
