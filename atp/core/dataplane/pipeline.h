@@ -200,7 +200,8 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {
     return atp_pass_direct(p, ATP_PASS_DETACHED);
   }
-  /* A forged sequence far ahead would leave a mark that keeps honest fragments from claiming. */
+  /* A forged sequence far ahead would become a last identity that keeps honest fragments from
+   * claiming. */
   if (sequence_limit != 0 && h->sequence > sequence_limit) {
     return atp_pass_direct(p, ATP_PASS_BEYOND_LIMIT);
   }

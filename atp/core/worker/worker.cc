@@ -26,8 +26,8 @@ std::uint8_t Worker::kind_of(const OperationSpec& spec) const {
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
   if (!joined() || open_operations_ >= config_.max_operations) return std::nullopt;
-  // A tensor goes to the stream with the fewest bytes so far, the lowest if several have the fewest
-  // (paper §4). A small one goes to the express stream.
+  // A tensor goes to the stream with the fewest values so far, the lowest if several have the
+  // fewest (paper §4). A small one goes to the express stream.
   const auto value_streams_end = streams_.end() - (has_express() ? 1 : 0);
   Stream& stream = has_express() && spec.small
                        ? express()
