@@ -123,5 +123,9 @@ def cut_off():
 def cut_offs(trials):
     found = [cut_off() for _ in range(trials)]
     named, ended = ([trial[i] for trial in found] for i in (0, 1))
-    yield "one of three ranks is cut off: both others name it after, s", max(named), ""
+    yield (
+        "one of three ranks is cut off: both others name it after, the slowest trial, s",
+        max(named),
+        "",
+    )
     yield "… and all three have ended after, the slowest trial, s", max(ended), ""

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Generous bounds, which a loaded machine keeps: beyond them something waits that should not.
 LIMITS = {
     "256 KiB while jobs are created and left at 6 kB/s, over alone": 10,
-    "`atp status` with 50 idle connections, s": 3,
+    "`atp status` with 50 idle connections, the slowest, s": 3,
     "one of three servers killed: the first rank ends after, s": 30,
     "… and the last rank after the first, the slowest trial, s": 4,
     "… the slowest trial, s": 4,
