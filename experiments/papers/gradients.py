@@ -191,7 +191,7 @@ def small_gradients(size):
     return Outcome(
         f"At 8 workers {below[8][0]:.1%} of the values are not zero but below 1e-5, at 64 workers "
         f"{below[64][0]:.1%}. (Another {1 - nonzero[8][0]:.0%} are exactly zero, which no format "
-        f"loses.) {tiny[8][0]:.3%} at 8 workers and {tiny[64][0]:.3%} at 64 are below 1e-8. The "
+        f"loses.) {tiny[8][0]:.4%} at 8 workers and {tiny[64][0]:.4%} at 64 are below 1e-8. The "
         f"product's block exponents turn {blocks[8][0]:.4%} and {blocks[64][0]:.4%} of the nonzero "
         "values into zero.",
         rows,
@@ -220,7 +220,7 @@ def overflow(size):
     blocks = by_workers(rows, "blocks_lost", "nonzero")
     return Outcome(
         f"At the scale 1e8, {over[8][0]:.4%} of the fragments overflow at 8 workers and "
-        f"{over[64][0]:.4%} at 64. Of the nonzero values {fixed[8][0]:.3%} and {fixed[64][0]:.3%} "
+        f"{over[64][0]:.4%} at 64. Of the nonzero values {fixed[8][0]:.4%} and {fixed[64][0]:.4%} "
         f"become zero with the fixed scale, {blocks[8][0]:.4%} and {blocks[64][0]:.4%} with block "
         "exponents, which cannot overflow.",
         rows,

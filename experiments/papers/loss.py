@@ -111,9 +111,9 @@ ENTRIES = [
         "waits 1 ms for each lost slot, which is 200 of our round trips. The real processes have "
         "links a thousand times slower, whose round trips are longer than what a repair adds.",
         HOSTS + ", one job of eight workers, and the static pool "
-        "(experiments/papers/static_pool.py). Both have 256 packets in flight. Packets are lost "
-        "in both directions of one worker's link. The real processes are four workers on links of "
-        "100 Mbit/s, a switch and a server, in network namespaces "
+        "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; with "
+        "200, the pool keeps as much within half a percent. Packets are lost in both directions of "
+        "one worker's link. The real processes are four workers on links of 100 Mbit/s, a switch and a server, in network namespaces "
         "(experiments/papers/lossy_worker.py).",
         "recovery better than by time-out: yes; free up to 0.1 %: no",
         figure_10,

@@ -173,7 +173,7 @@ ENTRIES = [
         State.SIMULATED,
         "Our jobs sum without computing, so sharing halves their speed. Where the paper measured "
         "Horovod, we compare with a bound, rings at full rate, which is harder to beat.",
-        HOSTS + ", with equal windows of 256 packets, and no training.",
+        HOSTS + ", with equal fixed windows of 200 packets, and no training.",
         "equal: yes; speed: only compared with a bound",
         figure_12,
     ),
@@ -188,8 +188,8 @@ ENTRIES = [
         "only sums, and its timers are scaled to the round trip, so a loss costs 1 ms. With a "
         "large maximum, AIMD probes beyond what the aggregators hold, and then halves its window.",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB, and a server with 60 "
-        "Gbit/s. With congestion control and without, the largest window is the same, and is "
-        "swept.",
+        "Gbit/s. The largest window is swept. Without congestion control a window has that size "
+        "from the start, but never more than 200 packets, the initial size.",
         "with a large window: yes; with one that fits: no gain",
         figure_15,
     ),

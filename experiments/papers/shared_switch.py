@@ -391,8 +391,8 @@ ENTRIES = [
         "without numbers.",
         State.SIMULATED,
         "The order is the paper's. Hash without rehash is our addition, to show what rehash adds.",
-        HOSTS + " and 512 aggregators. Jobs of four workers have equal windows of 512 / jobs in "
-        "all schemes.",
+        HOSTS + " and 512 aggregators. Jobs of four workers have equal fixed windows in all "
+        "schemes: 512 / jobs packets, but at most 200.",
         "yes",
         figure_14,
     ),

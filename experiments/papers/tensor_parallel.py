@@ -170,7 +170,8 @@ def figure_12(size):
     )
     first, last = rows[0], rows[-1]
     return Outcome(
-        f"All costs are within {worst:.1g} of the paper's formula. From 4 to 1,024 devices ATP-1 "
+        f"All costs are within {worst:.1g} of the paper's formula, the rounding of four printed "
+        "digits. From 4 to 1,024 devices ATP-1 "
         f"goes from {first['ATP-1']:.2f} to {last['ATP-1']:.2f}, ATP-2 from {first['ATP-2']:.2f} "
         f"to {last['ATP-2']:.2f}, and the best mesh from {first['ATP-OPT']:.2f} to "
         f"{last['ATP-OPT']:.2f}, with {last['mesh']}.",
