@@ -113,7 +113,8 @@ ENTRIES = [
         HOSTS + ", one job of eight workers, and the static pool "
         "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; with "
         "200, the pool keeps as much within half a percent. Packets are lost in both directions of "
-        "one worker's link. The real processes are four workers on links of 100 Mbit/s, a switch and a server, in network namespaces "
+        "one worker's link. The real processes are four workers on links of 100 Mbit/s, a switch "
+        "and a server, in network namespaces "
         "(experiments/papers/lossy_worker.py).",
         "recovery better than by time-out: yes; free up to 0.1 %: no",
         figure_10,
