@@ -11,8 +11,8 @@ namespace {
 
 // From this size on a chain is used: a tree's root sends its tensor log N times, a chain's root
 // once, but the last rank of a chain waits for all others.
-constexpr std::size_t kChainFrom = 1 << 20;
-constexpr std::size_t kChainPerRank = 128 << 10;
+constexpr std::size_t kChainFrom = 128 << 10;
+constexpr std::size_t kChainPerRank = 16 << 10;
 // Up to this many ranks send directly to each other, which takes a connection with every rank.
 constexpr std::size_t kDirectRanks = 16;
 constexpr std::size_t kGatheredSum = 8 << 10;
