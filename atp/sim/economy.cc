@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "atp/base/check.h"
+
 namespace atp::sim {
 namespace {
 
@@ -11,17 +13,18 @@ using W = WorkerCounter;
 
 // What one lost packet may cost at most, in addition to the same run without loss. Each bound is
 // about twice what the worst of 20,000 seeds needed.
-constexpr std::uint64_t kRepeatsPerLoss = 8;  // per rank: a window that waited for it
-// After a loss that only timers notice, a repeated fragment gives no sample of the round trip. So
-// the timers stay short for a while, and fire whenever the application of a rank is late.
-constexpr std::uint64_t kRepeatsPerLossSeenByTimers = 12;
-constexpr std::uint64_t kAsksPerLoss = 4;  // FLUSH and NACK
+constexpr std::uint64_t kMaxWindow = 8;  // of the worlds that are judged (make_ample() in draw.cc)
+// Per rank. In so small a window three later answers rarely overtake a loss, so the timer must
+// repair it. A fragment that it repeats gives no sample of the round trip. So the timers stay short
+// for a while, and fire whenever the application of a rank is late.
+constexpr std::uint64_t kRepeatsPerLoss = 12;
+constexpr std::uint64_t kPassesPerLoss = 8;  // per rank: a window that waited for it
+constexpr std::uint64_t kAsksPerLoss = 4;    // FLUSH and NACK
 constexpr std::uint64_t kCollisionsPerLoss =
     4;  // an aggregator stays occupied if its PARAMETER was lost
 // A peer's packets on another path may look like a loss, once in some thousand worlds without one.
 constexpr std::uint64_t kTakenForLosses = 1;
-constexpr Duration kTimePerLoss = std::chrono::milliseconds(60);
-constexpr Duration kTimePerLossSeenByTimers = std::chrono::milliseconds(120);
+constexpr Duration kTimePerLoss = std::chrono::milliseconds(120);
 // If only one or two packets are in flight, losses hit the same one again, and its timer doubles.
 constexpr Duration kTimePerLossOfTheOnlyPacket = std::chrono::milliseconds(240);
 constexpr Duration kTimeOnce = std::chrono::milliseconds(250);  // until a JOIN is repeated
@@ -50,6 +53,7 @@ class Judge {
         servers_(world.server_counters()),
         workers_(world.worker_counters()),
         losses_(world.faults()[Fault::kLoss] + kTakenForLosses) {
+    ATP_CHECK(plan_.server_config.wmax <= kMaxWindow);
     for (const JobPlan& job : plan_.jobs) {
       most_ranks_ = std::max<std::uint64_t>(most_ranks_, job.world_size);
       most_streams_ = std::max<std::uint64_t>(most_streams_, job.stream_count);
@@ -64,19 +68,17 @@ class Judge {
     at_most("repeats of workers",
             sum_of(workers_,
                    {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
-            (is_narrow() ? kRepeatsPerLossSeenByTimers : kRepeatsPerLoss) * most_ranks_ * losses_ +
-                2 * met);
+            kRepeatsPerLoss * most_ranks_ * losses_ + 2 * met);
     // A rank's straight JOIN tells the server the source of its direct packets. If it is lost, the
     // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
     at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
     // A rank whose window was cut is behind its peers, whose probes then get late answers. In every
     // stream, if its straight JOIN was lost and the server dropped its floats.
-    const std::uint64_t seen = is_narrow() ? 2 : 1;
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
-            (is_narrow() ? 2 * most_streams_ : 1) * most_ranks_ * losses_ + met);
+            2 * most_streams_ * most_ranks_ * losses_ + met);
     at_most("windows cut for losses", workers_[W::kWindowCutsLoss],
-            seen * most_ranks_ * losses_ + met);
+            2 * most_ranks_ * losses_ + met);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
     at_most("detachments", workers_[W::kDetachments], losses_ / 4);
   }
@@ -85,7 +87,7 @@ class Judge {
     const std::uint64_t met = switches_[S::kCollisions];
     at_most("collisions", met,
             2 * most_ranks_ + servers_[P::kFragmentsCompleted] / 20 + kCollisionsPerLoss * losses_);
-    const std::uint64_t allowed = most_ranks_ * (losses_ * kRepeatsPerLoss + met);
+    const std::uint64_t allowed = most_ranks_ * (losses_ * kPassesPerLoss + met);
     at_most("gradients that passed a switch",
             sum_of(switches_,
                    {S::kForwardedDetached, S::kForwardedBeyondLimit, S::kForwardedShape,
@@ -111,20 +113,17 @@ class Judge {
     // A rank whose JOIN_ACK was lost starts when its JOIN is repeated. The server asks it for all
     // windows, and flushes them out of the switches.
     const std::uint64_t late = losses_ > kTakenForLosses ? 2 * window_of_all_streams() : 0;
-    // A loss that only a timer notices holds up a narrow window, and the server asks for each
-    // fragment.
-    const std::uint64_t held_up =
-        is_narrow() ? std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax) : most_ranks_;
+    // A loss that only a timer notices holds up the window, and the server asks for each fragment.
+    const std::uint64_t held_up = std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax);
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
             late + kAsksPerLoss * held_up * losses_ + switches_[S::kCollisions]);
     at_most("PARAMETERs repeated", servers_[P::kParametersRepeated],
-            kRepeatsPerLoss * most_ranks_ * losses_);
+            kPassesPerLoss * most_ranks_ * losses_);
   }
 
   void judge_time(Duration took, Duration without_loss) {
-    const Duration per_loss = plan_.server_config.wmax <= 2 ? kTimePerLossOfTheOnlyPacket
-                              : is_narrow()                 ? kTimePerLossSeenByTimers
-                                                            : kTimePerLoss;
+    const Duration per_loss =
+        plan_.server_config.wmax <= 2 ? kTimePerLossOfTheOnlyPacket : kTimePerLoss;
     const Duration allowed =
         without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * per_loss;
     if (took <= allowed) return;
@@ -132,9 +131,6 @@ class Judge {
   }
 
  private:
-  // In a window of eight or fewer, three later answers rarely overtake a loss, so the timer must
-  // repair it; and while one rank waits for its timer, all others wait for that rank.
-  bool is_narrow() const { return plan_.server_config.wmax <= 8; }
   std::uint64_t window_of_all_streams() const { return most_streams_ * plan_.server_config.wmax; }
   static std::uint64_t milliseconds_of(Duration time) {
     return static_cast<std::uint64_t>(
