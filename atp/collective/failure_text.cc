@@ -76,8 +76,33 @@ std::string missing_text(const Failure& failure, const FailureContext& context) 
                                               : text + own_wait(context);
 }
 
+bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
+
+// Whether neither the server answers nor the first switch, which would answer without it.
+bool is_cut_off(const Failure& failure, const FailureContext& context) {
+  return has_switch(context) && !failure.unreachable && !failure.parent_answers;
+}
+
+std::string server_of(const Failure& failure, const FailureContext& context) {
+  return failure.endpoint.unset() ? server_text(context)
+                                  : hop_text(failure.endpoint, context.route);
+}
+
+// "server 10.0.0.9:5500 does not answer", or that this rank receives nothing.
+std::string silent_text(const Failure& silence, const FailureContext& context) {
+  if (is_cut_off(silence, context)) {
+    return "rank " + std::to_string(context.rank) +
+           " receives nothing (is the network link of its host up?)";
+  }
+  return server_of(silence, context) + " does not answer" +
+         (silence.unreachable ? kUnreachable : "");
+}
+
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   const std::string text = "no progress for " + seconds_text(context.operation_timeout);
+  if (failure.ranks.empty() && context.silence) {
+    return text + ": " + silent_text(*context.silence, context);
+  }
   return failure.ranks.empty() ? text + ", and no word from " + server_text(context) + " about it" +
                                      silent_path_hint(context)
                                : text + missing_text(failure, context);
@@ -85,6 +110,9 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
 
 std::string overdue(const Failure& failure, const FailureContext& context) {
   const std::string text = overdue_text(failure.time_out);
+  if (failure.ranks.empty() && context.silence) {
+    return text + ": " + silent_text(*context.silence, context);
+  }
   return failure.ranks.empty()
              ? text + ", although no rank is known to be missing: does it need more time?"
              : text + missing_text(failure, context);
@@ -119,18 +147,6 @@ std::string server_question(const FailureContext& context) {
   if (!context.server_rank) return ": is `atp server` running there?";
   const std::string rank = "rank " + std::to_string(*context.server_rank);
   return ": it is the server in the process of " + rank + "; has " + rank + " ended?";
-}
-
-bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
-
-// Whether neither the server answers nor the first switch, which would answer without it.
-bool is_cut_off(const Failure& failure, const FailureContext& context) {
-  return has_switch(context) && !failure.unreachable && !failure.parent_answers;
-}
-
-std::string server_of(const Failure& failure, const FailureContext& context) {
-  return failure.endpoint.unset() ? server_text(context)
-                                  : hop_text(failure.endpoint, context.route);
 }
 
 std::string server_lost(const Failure& failure, const FailureContext& context) {
@@ -218,13 +234,8 @@ std::string slow_rank_text(const Failure& failure, Duration waited, Duration win
 }
 
 std::string silence_text(const Failure& failure, const FailureContext& context) {
-  const std::string patience = ": giving up after " + seconds_text(context.lease) + " of silence";
-  if (is_cut_off(failure, context)) {
-    return "rank " + std::to_string(context.rank) +
-           " receives nothing (is the network link of its host up?)" + patience;
-  }
-  return server_of(failure, context) + " does not answer" +
-         (failure.unreachable ? kUnreachable : "") + patience;
+  return silent_text(failure, context) + ": giving up after " + seconds_text(context.lease) +
+         " of silence";
 }
 
 std::string failure_text(const Failure& failure, const FailureContext& context) {

@@ -32,6 +32,7 @@ struct FailureContext {
   std::uint16_t value_count = 0;  // K; 0: not agreed
   FailureDetail detail = {};      // the ranks' endpoints, and the cause of one that left
   std::optional<Failure> peer_refused = std::nullopt;  // of a rank that the others wait for
+  std::optional<Failure> silence = std::nullopt;       // of the server, at present
 };
 
 // A path that carries packets of at most `mtu` bytes, too few for the job's fragments.

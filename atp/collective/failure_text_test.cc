@@ -192,6 +192,21 @@ TEST(FailureText, ForASilentServerBlamesNoNodeThatMayBeAlive) {
             "server 10.0.0.9:5500 does not answer: giving up after 5 s of silence");
 }
 
+TEST(FailureText, OfAnOperationThatEndsWhileTheServerIsSilentNamesTheServer) {
+  FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
+  context.silence =
+      Failure{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true};
+  Failure overdue{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(3)};
+  const std::string silent =
+      "server 10.0.0.9:5500 does not answer (connection refused or host unreachable)";
+  EXPECT_EQ(failure_text(overdue, context), "not ended within its timeout of 3 s: " + silent);
+  EXPECT_EQ(failure_text({.code = FailureCode::kNoProgress}, context),
+            "no progress for 30 s: " + silent);
+  overdue.ranks = set_of({3});
+  EXPECT_EQ(failure_text(overdue, context).find(silent), std::string::npos)
+      << "the rank that is missing is known";
+}
+
 TEST(FailureText, ForRanksThatNeverJoinedSaysWhyOneWasRefused) {
   FailureContext context{.rank = 0, .world_size = 4, .route = {kServer}};
   context.peer_refused = Failure{.code = FailureCode::kRefused,

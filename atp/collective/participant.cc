@@ -149,9 +149,11 @@ void Participant::handle_event(Instant now, const Event& event) {
     case EventKind::kDetached: tell_of_detaching(event); break;
     case EventKind::kAttached: tell_of_return(event.endpoint); break;
     case EventKind::kSilent:
+      context_.silence = event.failure;
       tell(RecordedKind::kSilent, silence_text(event.failure, context_now()));
       break;
     case EventKind::kHeard:
+      context_.silence.reset();
       tell(RecordedKind::kHeard,
            hop_text(event.endpoint, context_.route) + " answers again: the job continues");
       break;

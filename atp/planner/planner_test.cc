@@ -256,7 +256,7 @@ TEST(Plan, NamesTheBottleneckAndTheReason) {
   EXPECT_EQ(best.cost.dimension1.bottleneck.role, LinkRole::kUplink);
   EXPECT_EQ(best.cost.dimension1.bottleneck.level, 0u);
   EXPECT_EQ(best.cost.dimension1.bottleneck.text,
-            "a child's link to its switch on level 1 of 2 'node' (switch), shared by 2 groups: it "
+            "a child's link to its switch on level 1 of 2, 'node' (switch), shared by 2 groups: it "
             "carries 3 times a rank's tensor at 12.5 GB/s per direction");
   EXPECT_EQ(best.cost.dimension1.why, "hierarchical: ring takes 1.17 times as long");
 }

@@ -12,11 +12,12 @@ _INTRODUCTION = (
     "Aggregation for Multi-tenant Learning* (NSDI '21), called *in-network* below. The second is "
     "*ATP: Adaptive Tensor Parallelism for Foundation Models*, called *tensor*. `make papers` runs "
     "every figure that can be run here. With `ARGS='--page docs/papers.md'` it also writes this "
-    "page, and with `ARGS='--figure 14'` it runs one figure. `ARGS=--quick` runs the quick form, "
-    "which measures less and takes a few minutes. Each run checks the shape of its figure: which "
-    "system is ahead, where curves cross, and whether factors are within stated bands. A figure "
-    "that needs a Tofino or GPUs is marked *not shown*, and no number is made up for it. Where a "
-    "paper's text gives numbers, our picture includes them."
+    "page, and with `ARGS='--figure 14'` it runs one figure. On two cores all figures take 36 "
+    "minutes; `ARGS=--quick` runs the quick form, which measures less, in two to three. Each run "
+    "checks the shape of its figure: which system is ahead, where curves cross, and whether "
+    "factors are within stated bands. A figure that needs a Tofino or GPUs is marked *not shown*, "
+    "and no number is made up for it. Where a paper's text gives numbers, our picture includes "
+    "them."
 )
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "
@@ -136,11 +137,12 @@ def contents(results, pictures="papers"):
     ]
     by_key = {entry.key: entry for entry in ENTRIES}
     lines += ["## The headline claims", ""]
+    lines += ["| the papers say | does it hold here | ours | entry |", "|---|---|---|---|"]
     for claim, key in HEADLINES:
         found, entry = results.get(key), by_key[key]
         said = "not shown" if entry.run is None else verdict(entry, found)
-        ours = f"{said}. {found['ours']}" if found else said
-        lines.append(item(claim, f"{ours} ({anchor(entry)})"))
+        ours = spaced(found["ours"]) if found else "–"
+        lines.append(f"| {claim} | {said} | {ours} | {anchor(entry)} |")
     lines += ["", "## All entries", ""]
     lines += ["| paper | figure | here | does the claim hold |", "|---|---|---|---|"]
     lines += [

@@ -201,6 +201,14 @@ FailureKind InNetworkGroup::transport_failure() const {
   return communicator_ == nullptr ? FailureKind::kNone : communicator_->failure_kind();
 }
 
+std::optional<std::string> InNetworkGroup::transport_failure_text() const {
+  return communicator_ == nullptr ? std::nullopt : communicator_->failure();
+}
+
+void InNetworkGroup::fail_transport(const std::string& why) {
+  if (communicator_ != nullptr) communicator_->give_up(why);
+}
+
 ProcessGroupATP::Counts InNetworkGroup::counters() const {
   return communicator_ == nullptr ? Counts() : communicator_->counters();
 }

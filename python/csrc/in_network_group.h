@@ -72,6 +72,8 @@ class InNetworkGroup : public ProcessGroupATP {
   void abort_transport() override;
   void give_up_transport() override;
   FailureKind transport_failure() const override;
+  std::optional<std::string> transport_failure_text() const override;
+  void fail_transport(const std::string& why) override;
   void destroy_transport() override { communicator_.reset(); }
 
   bool exchanges_itself() const override { return in_memory(); }

@@ -81,9 +81,19 @@ void PeersBackend::check_root(const Name& name, std::int64_t root) const {
                     ": expected a root among ranks 0 to ", getSize() - 1, " but found ", root);
 }
 
+void PeersBackend::fail_after_other_path(std::string_view path) {
+  if (peers_ == nullptr) return;
+  if (path == "peers") {
+    if (const auto why = transport_failure_text()) peers_->give_up("the group has failed: " + *why);
+  } else if (const auto why = peers_->failure()) {
+    fail_transport("the group has failed: " + *why);
+  }
+}
+
 PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& name,
                                                at::TensorList inputs, const Tensors& results) {
   check_open(name.operation);
+  fail_after_other_path(path);
   for (const at::Tensor& tensor : inputs) Buffers::check_device(name.operation, tensor);
   for (const at::Tensor& tensor : results) Buffers::check_device(name.operation, tensor);
   traffic_.add(path, name.operation, inputs);

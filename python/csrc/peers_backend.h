@@ -8,7 +8,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
@@ -107,6 +109,10 @@ class PeersBackend : public c10d::Backend {
 
   bool is_forked() const { return getpid() != owner_; }
   void check_open(const char* operation) const;
+  // Why the derived group's own transport has failed, if it has.
+  virtual std::optional<std::string> transport_failure_text() const { return std::nullopt; }
+  // Fails its operations, and tells the other ranks why, without waiting.
+  virtual void fail_transport(const std::string& /*why*/) {}
 
   // Checks and counts a collective's `inputs`, and makes its work. `path`: the transport that
   // carries it out.
@@ -137,6 +143,9 @@ class PeersBackend : public c10d::Backend {
   void end_threads();
 
  private:
+  // A group that has failed on one path fails on the other with its next operation there: the other
+  // ranks may have given up, and would be waited for in vain.
+  void fail_after_other_path(std::string_view path);
   OwnWork begin(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
     return begin_work("peers", name, inputs, results);
   }

@@ -287,14 +287,6 @@ def test_one_dead_server_of_several_ends_operations_that_wait_for_a_rank_at_anot
     assert other.server.endpoint in learned
 
 
-def test_a_fragment_that_the_path_cannot_carry(ranks):
-    outcomes = ranks.outcomes(
-        2, lambda rank: None, pg_options=atp.torch.Options(values_per_fragment=100_000)
-    )
-    for error in errors_of(outcomes):
-        assert "100" in error and "values" in error
-
-
 def test_the_group_survives_not_a_number_in_a_gradient(ranks):
     def body(rank):
         model = DistributedDataParallel(torch.nn.Linear(10, 1))

@@ -124,6 +124,29 @@ def test_the_first_error_stays(ranks, way):
 
 
 @on_all
+@pytest.mark.parametrize(
+    ("failing", "other"), [(torch.int64, torch.float32), (torch.float32, torch.int64)],
+    ids=["the peers fail", "the own path fails"],
+)  # fmt: skip
+def test_after_a_failure_on_one_path_the_other_starts_nothing(ranks, way, failing, other):
+    def body(rank):
+        total(torch.int64)
+        total(torch.float32)
+        store = _get_default_store()
+        if rank == 1:
+            store.wait(["refused"])
+            return True
+        fails(failing, timeout_s=SHORT_S)
+        begin = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match="the group has failed: .*rank 1"):
+            total(other, timeout_s=20)
+        store.set("refused", "")
+        return time.monotonic() - begin < 5
+
+    assert run(ranks, 2, body, way) == [True, True]
+
+
+@on_all
 @on_both_paths
 def test_a_ranks_own_abort_is_no_error_but_the_others_find_one(ranks, way, dtype):
     def body(rank):

@@ -210,6 +210,28 @@ def test_an_option_of_the_wrong_type_is_named(name, value, expected):
         Options(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("timeout", seconds(0), "expected more than 0 s"),
+        ("timeout", seconds(-5), "expected more than 0 s"),
+        ("join_timeout", seconds(-5), "expected more than 0 s"),
+        ("values_per_fragment", -1, "expected a whole number from 0 to 2226"),
+        ("values_per_fragment", 2227, "expected a whole number from 0 to 2226"),
+        ("digest_every", -1, "expected a whole number from 0 to 1000000000"),
+    ],
+)
+def test_an_option_out_of_its_range_is_named(name, value, expected):
+    with pytest.raises(ValueError, match=f"Options.{name}=.*{expected}"):
+        Options(**{name: value})
+
+
+def test_the_longest_time_outs_are_a_year():
+    forever = datetime.timedelta.max
+    options = Options(timeout=forever, join_timeout=forever).resolved(forever, alone=True)
+    assert options.timeout == options.join_timeout == datetime.timedelta(days=365)
+
+
 def test_a_ring_needs_no_route(monkeypatch):
     monkeypatch.delenv("ATP_ROUTE")
     assert Options(algorithm="ring").resolved(GROUP).route == ""

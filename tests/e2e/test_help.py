@@ -132,6 +132,10 @@ def test_the_topic_has_each_variable_of_a_rank():
             ["run", "reboot"],
             "atp: 'reboot' is not a command of 'atp run', which has no subcommands",
         ),
+        (
+            ["environment", "extra"],
+            "atp help: found 'extra' after the topic 'environment', expected nothing",
+        ),
         (["--"], "atp help: expected a command or a topic"),
         (["plan", "bset"], "atp: 'bset' is not a command of 'atp plan': did you mean best?"),
     ],

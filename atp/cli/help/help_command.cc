@@ -88,13 +88,16 @@ std::vector<std::string_view> topics_and(const CommandText& program,
 }
 
 void print_topic(const CommandText& program, const std::vector<std::string>& words) {
-  const auto* const topic = std::find_if(kTopics.begin(), kTopics.end(), [&](const Topic& one) {
-    return words.size() == 1 && one.name == words[0];
-  });
+  const auto* const topic = std::find_if(kTopics.begin(), kTopics.end(),
+                                         [&](const Topic& one) { return one.name == words[0]; });
   if (topic == kTopics.end()) {
     std::vector<std::string> names;
     throw UsageError(fmt::format("'{}' is not a command or topic: {}", words[0],
                                  hint(words[0], topics_and(program, names))));
+  }
+  if (words.size() > 1) {
+    throw UsageError(
+        fmt::format("found '{}' after the topic '{}', expected nothing", words[1], topic->name));
   }
   fmt::print("{}", topic->text);
 }

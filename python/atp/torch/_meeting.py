@@ -25,8 +25,8 @@ from atp.torch._keys import GroupKeys, Place, present_keys
 
 Job = tuple[int, int]
 
-# A rank that waits for the others checks this often whether one of them cannot join.
-_LOOK_EVERY = datetime.timedelta(seconds=1)
+# A rank that waits for the others looks after this time, and then after twice as long each time.
+_FIRST_LOOK_S = 0.001
 
 # Whether this process has already used the job that `atp run` gave it.
 _environment_job_is_taken = False
@@ -198,24 +198,23 @@ class Meeting:
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
         keys = present_keys(self._size)
         end = time.monotonic() + timeout.total_seconds()
-        while True:
-            left = datetime.timedelta(seconds=max(end - time.monotonic(), 0.001))
-            try:
-                return self.store.wait(keys, min(left, _LOOK_EVERY))
-            except RuntimeError as error:  # some stores raise a subclass
-                if self.store.check(["other_size"]):
-                    self.store.set("failed", "")  # ranks that come later use another meeting
-                    raise ValueError(self.store.get("other_size").decode()) from error
+        pause = _FIRST_LOOK_S
+        # Not by store.wait(): torch's TCP store logs two lines whenever one ends in vain.
+        while not self.store.check(keys):
+            if self.store.check(["other_size"]):
+                self.store.set("failed", "")  # ranks that come later use another meeting
+                raise ValueError(self.store.get("other_size").decode())
+            if time.monotonic() >= end:
                 missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
                 if not missing:
                     return
-                if time.monotonic() < end:
-                    continue
                 self.store.set("failed", "")
                 raise dist.DistStoreError(
                     f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did "
                     f"not join within {timeout.total_seconds():g} s"
-                ) from error
+                )
+            time.sleep(min(pause, max(end - time.monotonic(), 0)))
+            pause = min(2 * pause, _looks_every_s(self._size))
 
     def _draw(self, job: int | None) -> Job:
         """job: the only number of which this rank has the keys."""
@@ -234,6 +233,11 @@ class Meeting:
     def _name(self, ranks: list[int]) -> str:
         numbers = [str(self.global_ranks[rank]) for rank in ranks]
         return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
+
+
+def _looks_every_s(size: int) -> float:
+    """The longest pause between two looks: all ranks ask one store for the keys of all ranks."""
+    return max(0.05, size * size * 1e-6)
 
 
 def _name_of_set(global_ranks: list[int]) -> str:

@@ -9,6 +9,8 @@ _VALUES_MAX = 2226  # docs/protocol.md §3
 _MOST_RANKS_OF_INT16 = 64
 _ALGORITHMS = ("auto", "innetwork", "ring")
 _DIGEST_EVERY_MAX = 10**9
+# Longer time-outs, such as timedelta.max, are this long: clocks count nanoseconds in 64 bits.
+_LONGEST = datetime.timedelta(days=365)
 
 _ROUTE_IS_MISSING = (
     "atp has no route to the server: start the program under `atp run -n N --switch -- "
@@ -94,6 +96,22 @@ class Options:
             # In Python a bool is an int, but True is not a count.
             if not isinstance(value, kind | None) or (kind is int and isinstance(value, bool)):
                 raise TypeError(f"Options.{name}={value!r}: expected {example}")
+        for name in ("timeout", "join_timeout"):
+            value = getattr(self, name)
+            if value is not None and value <= datetime.timedelta(0):
+                raise ValueError(
+                    f"Options.{name}={value!r}: expected more than 0 s, e.g. "
+                    "datetime.timedelta(seconds=30)"
+                )
+        for name, most in (
+            ("values_per_fragment", _VALUES_MAX),
+            ("digest_every", _DIGEST_EVERY_MAX),
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                raise ValueError(
+                    f"Options.{name}={value}: expected a whole number from 0 to {most}"
+                )
 
     @property
     def _timeout(self) -> datetime.timedelta | None:
@@ -154,8 +172,8 @@ class Options:
             values_per_fragment=values,
             **numbers,
             congestion=_choice("congestion", self.congestion, ("aimd", "none")),
-            timeout=self.timeout or _seconds("ATP_TIMEOUT", group_timeout),
-            join_timeout=min(join, group_timeout),
+            timeout=min(self.timeout or _seconds("ATP_TIMEOUT", group_timeout), _LONGEST),
+            join_timeout=min(join, group_timeout, _LONGEST),
             digest=_switch("digest", self.digest),
             digest_every=every,
         )
@@ -235,5 +253,7 @@ def _seconds(variable: str, default: datetime.timedelta) -> datetime.timedelta:
     except ValueError:
         seconds = math.nan
     if not 0.001 <= seconds <= 1e6:
-        raise ValueError(f"{variable}={text!r}: expected a number of seconds, e.g. 30 or 0.5")
+        raise ValueError(
+            f"{variable}={text!r}: expected a number of seconds from 0.001 to 1000000, e.g. 30"
+        )
     return datetime.timedelta(seconds=seconds)
