@@ -127,6 +127,9 @@ def test_a_taken_port_is_named(cluster):
             ["--host", "a1", "--hosts", "a1,a1", "true"], "a1 is listed twice", id="host twice"
         ),
         pytest.param(
+            ["--host", "a1", "--hosts", "", "true"], "--hosts: found an empty value", id="no hosts"
+        ),
+        pytest.param(
             ["--host", "a1", "--hosts", "a1,", "true"], "found an empty name among the job's hosts",
             id="a comma too many",
         ),

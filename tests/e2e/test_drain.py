@@ -54,6 +54,18 @@ def finish(ranks):
         rank.wait(SECONDS)
 
 
+def test_a_node_that_was_stopped_does_not_do_what_nobody_waits_for(cluster):
+    server = cluster.start_server()
+    server.signal(signal.SIGSTOP)
+    asked = drain(cluster, cluster.server_address)
+    assert asked.returncode == 1
+    assert "it is stopped, or not an atp switch or server" in asked.stderr
+    server.signal(signal.SIGCONT)
+    for _ in range(3):
+        assert json.loads(status(cluster, cluster.server_address, "--json"))["draining"] is False
+    assert drain(cluster, cluster.server_address).returncode == 0
+
+
 @pytest.mark.parametrize("role", ["server", "switch"])
 def test_an_empty_node_ends_with_code_0(cluster, role):
     node = cluster.start_server() if role == "server" else cluster.start_switch()

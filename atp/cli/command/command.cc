@@ -129,6 +129,14 @@ Option Option::split_at(char delimiter) {
   return *this;
 }
 
+// An unset variable of a script would otherwise stand for the default.
+Option Option::not_empty() {
+  option_->check([](const std::string& text) -> std::string {
+    return text.empty() ? "found an empty value; leave the option out for its default" : "";
+  });
+  return *this;
+}
+
 Option Option::in_range(int least, int most) {
   option_->check(whole_number_between(least, most));
   return *this;

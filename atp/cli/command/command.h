@@ -76,6 +76,7 @@ class Option {
   Option split_at(char delimiter);  // one argument is a list of values
 
   // Restrict the value. Ranges include both ends.
+  Option not_empty();
   Option in_range(int least, int most);
   Option in_range(unsigned least, unsigned most);
   Option in_range(std::size_t least, std::size_t most);

@@ -38,6 +38,12 @@ std::string refusal_to_drain() {
   return refusal.dump() + "\n";
 }
 
+// Whoever asked a node that was stopped has long been told that it did not answer.
+bool has_gone(const TcpSocket& connection) {
+  pollfd asker{connection.fd(), POLLRDHUP, 0};
+  return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 }  // namespace
 
 bool is_same_host(const Endpoint& own, const Endpoint& peer) {
@@ -139,6 +145,7 @@ std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
   if (kind == Kind::kOtherVersion || kind == Kind::kOtherDrainVersion) return reply;
   if (drain) {
     if (!may_drain(connection)) return reply + refusal_to_drain();
+    if (has_gone(connection)) return std::nullopt;
     drain_asked_ = true;  // before ask(), so that the status says it
   }
   const std::optional<std::string> document = desk_.ask();

@@ -65,7 +65,9 @@ PlanSweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxi
   const std::vector<planner::Level>& levels = asked.interconnect.levels;
 
   PlanSweep sweep;
-  sweep.title = asked.model.name + " on " + asked.interconnect.name;
+  const std::string& network = asked.interconnect.name;
+  sweep.title =
+      asked.model.name + " on " + (network.empty() ? "a network without a name" : network);
   sweep.aggregates = can_aggregate(asked.interconnect) &&
                      asked.options.mode == planner::CostMode::kLinkLoad &&
                      (asked.options.dimension1.aggregation || asked.options.dimension2.aggregation);

@@ -145,6 +145,7 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
                   "Comma-separated hosts of the job, in rank order (default: all "
                   "that have ranks)")
       .type_name("NAME,NAME,...")
+      .not_empty()
       .needs(cluster);
   command
       .add_option("--ranks-per-host", options.ranks_per_host,

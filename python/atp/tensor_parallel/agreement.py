@@ -47,6 +47,8 @@ def agree(
         ValueError: the ranks' texts differ, or one of them cannot continue.
         TimeoutError: a rank published nothing in time; the message names it.
     """
+    if not isinstance(patience, datetime.timedelta):
+        raise ValueError(f"patience: found {patience!r}, expected a datetime.timedelta")
     rank = str(dist.get_rank())
     said = _next_round(rank)
     if rank == "0":

@@ -65,6 +65,8 @@ def parallelize(
             and no model is changed.
         TimeoutError: a rank did not make this call in time.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model: found {model!r}, expected a torch.nn.Module")
     if isinstance(plan, Mesh):
         plan, mesh = None, plan
     mesh = mesh or current_mesh()

@@ -1,6 +1,7 @@
 """The requested mesh: every rank reads, plans and checks it before any group is made."""
 
 import dataclasses
+import inspect
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,9 @@ def request_of(
         ValueError, TypeError, RuntimeError: an argument is wrong, or does not fit the job.
     """
     world = dist.get_world_size()
+    _check_names(planning)
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise ValueError(f"dtype: found {dtype!r}, expected a torch.dtype, e.g. torch.bfloat16")
     if d1 == "auto":
         if d2 is not None or topology is None or model is None:
             raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
@@ -76,7 +80,7 @@ def request_of(
             f"mesh {shape} with {counted(replicas, 'replica')} has {math.prod(shape) * replicas} "
             f"ranks, but the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
-    algorithms = (_known(data_algorithm or "gloo"), *_pair(algorithm or "gloo"))
+    algorithms = (_known(data_algorithm or "gloo", "data_algorithm"), *_pair(algorithm or "gloo"))
     positions = _positions(order, math.prod(shape))
     return Request(
         shape, replicas, algorithms, positions, fused=fused, sequence_parallel=sequence_parallel
@@ -97,7 +101,9 @@ def _planned(
         planning = {"element_bytes": dtype.itemsize} | planning
     if sequence_parallel:
         planning = planning | {"sequence_parallel": True}
-    between = [_known(data_algorithm)] if data_algorithm else ["ring", "innetwork"]
+    between = (
+        [_known(data_algorithm, "data_algorithm")] if data_algorithm else ["ring", "innetwork"]
+    )
     of_job = {
         "data_parallel": replicas,
         "data_collectives": [_COLLECTIVES[one] for one in between],
@@ -167,6 +173,15 @@ def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
     return tuple(order.index(rank) for rank in range(size))
 
 
+def _check_names(planning: Mapping[str, Any]) -> None:
+    if not planning:
+        return
+    from atp.planner import plan
+
+    if unknown := planning.keys() - inspect.signature(plan).parameters.keys():
+        raise ValueError(f"init_mesh() has no option {', '.join(sorted(unknown))}")
+
+
 def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
     pair = (algorithm, algorithm) if isinstance(algorithm, str) else tuple(algorithm)
     if len(pair) != 2:
@@ -174,9 +189,9 @@ def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
     return _known(pair[0]), _known(pair[1])
 
 
-def _known(algorithm: str) -> str:
+def _known(algorithm: str, name: str = "algorithm") -> str:
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm: found {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+        raise ValueError(f"{name}: found {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
     return algorithm
 
 

@@ -129,6 +129,8 @@ def write_flight_records(folder: str | os.PathLike | None = None) -> list[str]:
 def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     if group is None:
         raise ValueError("there is no default group: call init_process_group() first")
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(f"found {group!r}, expected a process group")
     backend = group._get_backend(torch.device("cpu"))
     # With TORCH_DISTRIBUTED_DEBUG=DETAIL there is a wrapper around it.
     backend = getattr(backend, "wrapped_pg", backend)

@@ -77,6 +77,26 @@ REFUSED_EVERYWHERE = {
         lambda rank: init_mesh(4, 1, algorithm="nccl"),
         "found 'nccl', expected one of gloo, ring, innetwork",
     ),
+    "an unknown algorithm between replicas": (
+        lambda rank: init_mesh(4, 1, data_algorithm="nccl"),
+        "data_algorithm: found 'nccl', expected one of gloo, ring, innetwork",
+    ),
+    "an option that does not exist": (
+        lambda rank: init_mesh(4, 1, algoritm="ring"),
+        "init_mesh() has no option algoritm",
+    ),
+    "a type by its name": (
+        lambda rank: init_mesh("auto", topology="t", model="m", dtype="bfloat16"),
+        "dtype: found 'bfloat16', expected a torch.dtype, e.g. torch.bfloat16",
+    ),
+    "patience as a number": (
+        lambda rank: init_mesh(4, 1, patience=3),
+        "patience: found 3, expected a datetime.timedelta",
+    ),
+    "what is no model": (
+        lambda rank: parallelize("GPT", mesh=init_mesh(4, 1)),
+        "model: found 'GPT', expected a torch.nn.Module",
+    ),
     "auto without a topology": (lambda rank: init_mesh("auto"), "needs topology=... and model="),
     "heads that d1 does not divide": (
         lambda rank: parallelize(Transformer(CONFIG), mesh=init_mesh(4, 1)),
