@@ -190,11 +190,11 @@ void InNetworkGroup::leave_transport() {
 }
 
 void InNetworkGroup::abort_transport() {
-  if (communicator_ != nullptr) communicator_->abort(kAborted);
+  if (communicator_ != nullptr) communicator_->abort(leaving_because());
 }
 
 void InNetworkGroup::give_up_transport() {
-  if (communicator_ != nullptr) communicator_->give_up(kAborted);
+  if (communicator_ != nullptr) communicator_->give_up(leaving_because());
 }
 
 FailureKind InNetworkGroup::transport_failure() const {

@@ -38,7 +38,7 @@ void LiveGroups::abort_all() {
   std::vector<std::weak_ptr<CompletionPool>> pools;
   {
     const std::lock_guard lock(mutex_);
-    for (ProcessGroupATP* group : groups_) group->give_up();  // all at once
+    for (ProcessGroupATP* group : groups_) group->give_up_at_exit();  // all at once
     for (ProcessGroupATP* group : groups_) group->abort();
     pools = pools_;
   }

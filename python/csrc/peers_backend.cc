@@ -279,7 +279,7 @@ void PeersBackend::shutdown() {
 }
 
 void PeersBackend::give_up_peers() {
-  if (!is_forked() && peers_ != nullptr) peers_->give_up(kAborted);
+  if (!is_forked() && peers_ != nullptr) peers_->give_up(leaving_because());
 }
 
 FailureKind PeersBackend::peers_failure() const {
@@ -287,7 +287,7 @@ FailureKind PeersBackend::peers_failure() const {
 }
 
 void PeersBackend::abort() {
-  if (!is_forked() && peers_ != nullptr) peers_->abort(kAborted);
+  if (!is_forked() && peers_ != nullptr) peers_->abort(leaving_because());
 }
 
 }  // namespace atp::pytorch

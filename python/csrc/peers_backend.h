@@ -33,6 +33,7 @@
 namespace atp::pytorch {
 
 inline constexpr const char* kAborted = "the process group was aborted";
+inline constexpr const char* kProcessEnded = "its process has ended";
 
 class PeersBackend : public c10d::Backend {
  public:
@@ -134,6 +135,14 @@ class PeersBackend : public c10d::Backend {
   virtual void exchange(const OwnWork& /*work*/, const PeerRequest& /*request*/,
                         std::chrono::milliseconds /*timeout*/, bool /*waits*/) {}
 
+  // Why abort() and give_up() say that this rank leaves. Empty: it has simply finished.
+  const char* leaving_because() const { return leaving_because_; }
+  // For the end of the process, which is no abort: a program need not destroy its groups.
+  void leave_because_process_ends() {
+    const bool has_finished = completion_->have_settled(completion_->mark());
+    leaving_because_ = has_finished ? "" : kProcessEnded;
+  }
+
   // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
   void give_up_peers();
@@ -178,6 +187,7 @@ class PeersBackend : public c10d::Backend {
   const pid_t owner_ = getpid();
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> closed_{false};
+  std::atomic<const char*> leaving_because_{kAborted};
   std::unique_ptr<Peers> peers_;
   std::shared_ptr<CompletionPool> completion_;
   // Barriers do not wait for transfers, as the other side may come after the barrier. Made when

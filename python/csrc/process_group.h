@@ -65,6 +65,11 @@ class ProcessGroupATP : public PeersBackend {
   c10d::ErrorType getError() override;
   // Like abort(), but does not wait: abort() must still be called.
   void give_up();
+  // Like give_up(), at the end of the process.
+  void give_up_at_exit() {
+    leave_because_process_ends();
+    give_up();
+  }
 
   // The counters of this rank's transport; empty in a group of one.
   virtual Counts counters() const = 0;

@@ -243,8 +243,8 @@ void RingGroup::leave_transport() {
   static_cast<void>(ring_->shutdown());
 }
 
-void RingGroup::abort_transport() { ring_->abort(kAborted); }
+void RingGroup::abort_transport() { ring_->abort(leaving_because()); }
 
-void RingGroup::give_up_transport() { ring_->give_up(kAborted); }
+void RingGroup::give_up_transport() { ring_->give_up(leaving_because()); }
 
 }  // namespace atp::pytorch

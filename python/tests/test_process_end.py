@@ -1,5 +1,6 @@
 """How a program ends: with or without destroy_process_group(), whatever is still in progress."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from .network import Network
+from .network import PROGRAM, Network
 from .ways import environment_of
 
 PROLOGUE = """
@@ -46,8 +47,25 @@ CASES = [(way, ending) for way in ("innetwork", "memory") for ending in ENDINGS]
 CASES += [("ring", ending) for ending in ("a callback pending", "the group dropped by a callback")]
 
 
+def failures(network) -> list[str]:
+    """What the server says of jobs that have failed."""
+    words = [PROGRAM, "status", network.server.endpoint, "--json"]
+    answer = subprocess.run(words, capture_output=True, check=True)
+    return [str(failure) for failure in json.loads(answer.stdout)["failures"]]
+
+
+@pytest.mark.parametrize("ending", ["destroyed", "not destroyed"])
+def test_a_job_whose_ranks_have_finished_has_not_failed(ending, own_network, tmp_path):
+    run_to_the_end("innetwork", ending, own_network, tmp_path)
+    assert failures(own_network) == []
+
+
 @pytest.mark.parametrize("way, ending", CASES)
 def test_a_program_ends_by_itself(way, ending, network, tmp_path):
+    run_to_the_end(way, ending, network, tmp_path)
+
+
+def run_to_the_end(way, ending, network, tmp_path):
     program = PROLOGUE + ENDINGS[ending]
     processes = [
         subprocess.Popen(
