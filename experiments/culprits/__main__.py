@@ -167,8 +167,13 @@ def calm(cluster, seconds):
                 time.sleep(min(60, max(0, end - time.monotonic())))
                 print(f"calm: {end - time.monotonic():.0f} s left", flush=True)
             said = [f"rank {n}: {line}" for n in range(len(HOSTS)) for line in trial.complaints(n)]
-            places = [json.loads(line) for line in trial.said(trial.watcher).splitlines()]
-            return said + [f"{one['place']}: {one['named']}" for one in places if one["named"]]
+            for line in trial.said(trial.watcher).splitlines():
+                # What is no JSON is a watcher's own error, such as a program that is replaced.
+                one = json.loads(line) if line.startswith("{") else {"place": line, "named": "?"}
+                if one["named"]:
+                    when = time.strftime("%H:%M:%S", time.localtime(one.get("time")))
+                    said.append(f"{when} {one['place']}: {one['named']}")
+            return said
     finally:
         for process in busy:
             process.kill()

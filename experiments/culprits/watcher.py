@@ -18,6 +18,7 @@ import urllib.request
 
 PAUSE_S = 0.05
 PATIENCE_S = 1.5  # as `atp view`
+OPERATIONS = 20  # of fewer, lateness says nothing
 LATE_US = 1000  # as `atp status` judges: in half of the operations
 
 
@@ -35,7 +36,7 @@ def in_status(atp, address):
         held_up = {rank["rank"] for rank in (job["stuck"] or {"ranks": []})["ranks"]}
         held_up |= set(job.get("lost", [])) | set(job["left"])
         late = max(job["lateness"], key=lambda one: one["first_p50_us"], default=None)
-        if late and late["first_p50_us"] >= LATE_US and late["operations"] >= 20:
+        if late and late["first_p50_us"] >= LATE_US and late["operations"] >= OPERATIONS:
             held_up.add(late["rank"])
         named |= {f"rank {rank}" for rank in held_up}
     return named
@@ -46,16 +47,19 @@ def in_metrics(address, url):
         lines = fetch(url).splitlines()
     except OSError:
         return {address}  # what a scraper reports as down
-    named = set()
+    named, late, operations = set(), set(), {}
     for line in lines:
-        stuck = line.startswith("atp_job_stuck_seconds{")
-        late = (
-            line.startswith("atp_job_first_packet_lateness_seconds{") and 'quantile="0.5"' in line
-        )
-        if stuck or (late and float(line.split()[-1]) * 1e6 >= LATE_US):
-            rank = re.search(r'rank="(\d+)"', line)[1]
-            named.add(f"rank {rank}")
-    return named
+        if not (of_rank := re.search(r'rank="(\d+)"', line)):
+            continue
+        rank, value = f"rank {of_rank[1]}", float(line.split()[-1])
+        if line.startswith("atp_job_stuck_seconds{"):
+            named.add(rank)
+        elif line.startswith("atp_job_first_packet_lateness_seconds_count{"):
+            operations[rank] = value
+        elif line.startswith("atp_job_first_packet_lateness_seconds{"):
+            if 'quantile="0.5"' in line and value * 1e6 >= LATE_US:
+                late.add(rank)
+    return named | {rank for rank in late if operations.get(rank, 0) >= OPERATIONS}
 
 
 def in_page(url):
