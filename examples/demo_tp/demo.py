@@ -97,7 +97,7 @@ def measure(folder: pathlib.Path, steps: int, library: str) -> dict:
 
 
 def report(result: dict) -> int:
-    print("\n          a layer's communication         a training step")
+    print("\n          communication per layer         training step")
     print("mesh    predicted   measured  ratio   predicted   measured  ratio")
     medians = {}
     for one, trained in zip(result["replayed"], result["trained"], strict=True):
