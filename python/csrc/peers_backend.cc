@@ -84,7 +84,7 @@ void PeersBackend::check_root(const Name& name, std::int64_t root) const {
 void PeersBackend::fail_after_other_path(std::string_view path) {
   if (peers_ == nullptr) return;
   if (path == "peers") {
-    if (const auto why = transport_failure_text()) peers_->give_up("the group has failed: " + *why);
+    if (const auto why = transport_failure_text()) peers_->stop("the group has failed: " + *why);
   } else if (const auto why = peers_->failure()) {
     fail_transport("the group has failed: " + *why);
   }

@@ -47,7 +47,7 @@ class RingGroup : public ProcessGroupATP {
   void give_up_transport() override;
   FailureKind transport_failure() const override { return ring_->failure_kind(); }
   std::optional<std::string> transport_failure_text() const override { return ring_->failure(); }
-  void fail_transport(const std::string& why) override { ring_->give_up(why); }
+  void fail_transport(const std::string& why) override { ring_->stop(why); }
   void destroy_transport() override { ring_.reset(); }
 
  private:

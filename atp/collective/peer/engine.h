@@ -108,6 +108,8 @@ class PeerEngine {
   void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
   void work(SteadyTime now, const std::vector<Poller::Ready>& ready);
   std::vector<EndedOperation<PeerOperation>> take_ended() { return std::exchange(ended_, {}); }
+  // Fails for a reason from outside, and tells the others this reason.
+  void stop(const std::string& why) { fail(why, FailureKind::kNone); }
   // Tells the others that this rank leaves; operations in flight fail.
   void leave(const std::string& why);
   // Whether the peers' kernels have everything that was sent, as far as this kernel knows.

@@ -107,6 +107,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
     thread_.on_own_thread() ? thread_.give_up(why) : close(why);
   }
   void give_up(const std::string& why) { thread_.give_up(why); }
+  void stop(const std::string& why) { is_alone() ? thread_.give_up(why) : thread_.stop(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kLastWords); }
   PeerCounters counters() const { return thread_.report(); }
   std::optional<std::string> failure() const { return thread_.failure(); }
@@ -148,6 +149,7 @@ void Peers::Impl::run() {
     for (auto& operation : commands.submitted) {
       engine_->submit(std::move(operation), clock_.now());
     }
+    if (commands.stop) engine_->stop(*commands.stop);
     if (commands.leave) {
       engine_->leave(*commands.leave);
       break;
@@ -287,6 +289,10 @@ void Peers::abort(const std::string& why) {
 
 void Peers::give_up(const std::string& why) {
   if (!impl_->forked()) impl_->give_up(why);
+}
+
+void Peers::stop(const std::string& why) {
+  if (!impl_->forked()) impl_->stop(why);
 }
 
 std::optional<std::string> Peers::failure() const {

@@ -66,6 +66,9 @@ class Peers {
   // Starts an abort() without waiting, from any thread; abort() or the destructor must still
   // follow.
   void give_up(const std::string& why);
+  // Fails everything in flight and everything later, without leaving, and tells the other ranks
+  // `why`: they must not take this rank for the culprit.
+  void stop(const std::string& why);
 
   std::optional<std::string> failure() const;
   FailureKind failure_kind() const;  // kNone as well after an abort() or a fork

@@ -17,6 +17,7 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::readable;
 using testing::TestingPeers;
 using testing::text_of;
@@ -282,6 +283,30 @@ TEST(PeersFailure, an_abort_fails_operations_in_flight_everywhere) {
         met.ok() ? first_error(peers, PeerCall::kAllGather, 10) : text_of(met);
     EXPECT_THAT(error, HasSubstr("rank 1"));
   });
+}
+
+TEST(PeersFailure, a_rank_that_was_stopped_tells_the_others_why_even_if_it_leaves_then) {
+  for (const bool have_met : {false, true}) {
+    TestingPeers group(3);
+    group.run([&](std::size_t rank, Peers& peers) {
+      if (have_met) {
+        EXPECT_EQ(text_of(carry_out(peers, PeerCall::kAllToAll, 10)), "ok");
+      }
+      if (rank == 1) {
+        if (have_met) std::this_thread::sleep_for(milliseconds(100));  // all of them
+        peers.stop("the disk is full");
+        EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+                    HasSubstr("the disk is full"));
+        EXPECT_EQ(peers.failure_kind(), FailureKind::kNone) << "others know how it has failed";
+        if (!have_met) std::this_thread::sleep_for(milliseconds(500));
+        return;
+      }
+      if (have_met) std::this_thread::sleep_for(milliseconds(300));
+      EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+                  AllOf(HasSubstr("the disk is full"), Not(HasSubstr("left the group"))));
+      EXPECT_EQ(peers.failure_kind(), FailureKind::kReported);
+    });
+  }
 }
 
 TEST(PeersFailure, a_stranger_is_turned_away_and_does_no_harm) {

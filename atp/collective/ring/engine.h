@@ -72,6 +72,8 @@ class RingEngine {
   // The operations that have ended since; the caller finishes them, since a callback may do
   // anything and must see the counters as they were at the end.
   std::vector<EndedOperation<RingOperation>> take_ended() { return std::exchange(ended_, {}); }
+  // Fails for a reason from outside, and tells the neighbours this reason.
+  void stop(const std::string& why) { fail(why, FailureKind::kNone); }
   // Tells the neighbours that this rank leaves. Operations in flight fail.
   void leave(const std::string& why);
 

@@ -79,6 +79,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
     thread_.on_own_thread() ? thread_.give_up(why) : close(why);
   }
   void give_up(const std::string& why) { thread_.give_up(why); }
+  void stop(const std::string& why) { is_alone() ? thread_.give_up(why) : thread_.stop(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
   RingCounters counters() const { return thread_.report(); }
   std::optional<std::string> failure() const { return thread_.failure(); }
@@ -123,6 +124,7 @@ void Ring::Impl::run() {
     for (auto& operation : commands.submitted) {
       engine_->submit(std::move(operation), clock_.now());
     }
+    if (commands.stop) engine_->stop(*commands.stop);
     if (commands.leave) {
       engine_->leave(*commands.leave);
       break;
@@ -234,6 +236,10 @@ void Ring::abort(const std::string& why) {
 
 void Ring::give_up(const std::string& why) {
   if (!impl_->forked()) impl_->give_up(why);
+}
+
+void Ring::stop(const std::string& why) {
+  if (!impl_->forked()) impl_->stop(why);
 }
 
 std::optional<std::string> Ring::failure() const {

@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using testing::bytes_of_vector;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TestingRing;
 
 Status sum(Ring& ring, std::size_t values, ElementType type = ElementType::kFloat32) {
@@ -270,6 +271,24 @@ TEST(RingFailure, a_rank_that_left_in_good_order_is_missed_by_those_that_go_on) 
     EXPECT_THAT(error_of(sum(own, 100)), HasSubstr(name_of(ring, 1) + " has left the group"));
     // Whichever of them misses it first tells the other.
     EXPECT_THAT(own.failure_kind(), AnyOf(FailureKind::kBroken, FailureKind::kReported));
+  });
+}
+
+TEST(RingFailure, a_rank_that_was_stopped_tells_the_others_why_even_if_it_leaves_then) {
+  TestingRing ring(3);
+  ring.run([&](std::size_t rank, Ring& own) {
+    EXPECT_TRUE(sum(own, 100).ok());
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(100));  // the others have their sums, too
+      own.stop("the disk is full");
+      EXPECT_THAT(error_of(sum(own, 100)), HasSubstr("the disk is full"));
+      EXPECT_EQ(own.failure_kind(), FailureKind::kNone) << "others know how it has failed";
+      return;
+    }
+    std::this_thread::sleep_for(milliseconds(300));
+    EXPECT_THAT(error_of(sum(own, 100)),
+                AllOf(HasSubstr("the disk is full"), Not(HasSubstr("has left"))));
+    EXPECT_EQ(own.failure_kind(), FailureKind::kReported);
   });
 }
 
