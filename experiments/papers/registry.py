@@ -1,5 +1,7 @@
 """The results of both papers: twenty entries of the in-network paper, eight of the tensor one.
 
+A figure that is simulated may have a second entry, KEY-real, of the same by real processes.
+
 Drawings and pseudocode that no run can reproduce (Fig. 1, 2 and 4 to 6 of the first; Fig. 1 to 6, 8
 and 9 of the second) are not entries.
 """
@@ -9,6 +11,7 @@ from experiments.papers import (
     gradients,
     loss,
     network,
+    real_racks,
     shared_links,
     shared_switch,
     tensor_parallel,
@@ -36,8 +39,8 @@ _NOT_SHOWN = [
     ),
 ]
 _ORDER = [
-    *("3", "8", "9", "10", "11", "12", "13a", "13b", "13c", "14", "15", "16a", "16b", "17", "18"),
-    *("19", "20", "table1", "b1", "overflow"),
+    *("3", "8", "9", "9-real", "10", "11", "12", "13a", "13b", "13c"),
+    *("14", "15", "16a", "16b", "17", "18", "19", "20", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
 ]
 _ALL = {
@@ -45,6 +48,7 @@ _ALL = {
     for module in (
         training_speed,
         network,
+        real_racks,
         shared_switch,
         loss,
         accuracy,
@@ -56,8 +60,8 @@ _ALL = {
 } | {entry.key: entry for entry in _NOT_SHOWN}
 
 ENTRIES = [_ALL[key] for key in _ORDER]
-INA = ENTRIES[:20]  # in-network aggregation
-TP = ENTRIES[20:]  # tensor parallelism
+TP = [entry for entry in ENTRIES if entry.key.startswith("tp-")]  # tensor parallelism
+INA = [entry for entry in ENTRIES if entry not in TP]  # in-network aggregation
 
 
 def find(keys):

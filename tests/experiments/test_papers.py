@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, layers, page, store, sweep
+from experiments.papers import gradients, layers, page, real_racks, store, sweep
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -14,7 +14,10 @@ from experiments.sharing import contest
 
 
 def test_there_are_twenty_entries_of_one_paper_and_eight_of_the_other():
-    assert (len(INA), len(TP), len({entry.key for entry in ENTRIES})) == (20, 8, 28)
+    assert len({entry.key for entry in ENTRIES}) == len(ENTRIES)
+    figures = [{entry.key.removesuffix("-real") for entry in paper} for paper in (INA, TP)]
+    assert [len(keys) for keys in figures] == [20, 8]
+    assert figures[0] | figures[1] <= {entry.key for entry in ENTRIES}
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
@@ -124,7 +127,9 @@ def test_an_unknown_figure_is_wrong_usage(capsys):
     assert exit_.value.code == 2 and "'99'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", ["9", "12", "15", "tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"])
+@pytest.mark.parametrize(
+    "key", ["9", "9-real", "12", "15", "tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"]
+)
 def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
     assert papers.run_all(find([key]), Size(True), tmp_path, False) == []
     assert (tmp_path / f"{key}.svg").exists() and (tmp_path / f"{key}.csv").exists()
@@ -146,6 +151,17 @@ def test_a_product_without_one_of_its_rules_fails_the_shape(rule, tmp_path, monk
     )
     problems = papers.run_all(find([key]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
+
+
+def test_real_racks_without_their_second_level_fail_the_shape(tmp_path, monkeypatch):
+    route = real_racks.route
+    monkeypatch.setattr(
+        real_racks,
+        "route",
+        lambda network, worker, levels: route(network, worker, min(levels, 1)),
+    )
+    problems = papers.run_all(find(["9-real"]), Size(True), tmp_path, False)
+    assert len(problems) == 4 and all("expected" in problem for problem in problems)
 
 
 # The static pool, from queueing equations alone.
