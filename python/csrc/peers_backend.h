@@ -145,6 +145,11 @@ class PeersBackend : public c10d::Backend {
 
   // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
+  // Before it leaves: fails both paths if one has failed, so that the other ranks hear why.
+  void share_failure() {
+    fail_after_other_path("peers");
+    fail_after_other_path("transport");
+  }
   void give_up_peers();
   FailureKind peers_failure() const;
   // Ends the connections and then the threads, which finish the operations in progress; the last

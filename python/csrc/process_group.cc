@@ -48,6 +48,7 @@ void ProcessGroupATP::shutdown() {
   if (is_forked() || close()) return;
   // A callback may destroy its own group; it cannot wait for itself.
   if (!completion().on_own_thread()) completion().wait_until_idle();
+  share_failure();
   leave_transport();
   PeersBackend::shutdown();
   forget_split();
@@ -56,6 +57,7 @@ void ProcessGroupATP::shutdown() {
 void ProcessGroupATP::give_up() {
   if (is_forked()) return;
   static_cast<void>(close());
+  share_failure();
   give_up_transport();
   give_up_peers();
 }
@@ -63,6 +65,7 @@ void ProcessGroupATP::give_up() {
 void ProcessGroupATP::abort() {
   if (is_forked()) return;
   static_cast<void>(close());
+  share_failure();
   give_up_peers();
   abort_transport();
   PeersBackend::abort();
