@@ -18,14 +18,15 @@ def run(
     shortfalls: Callable,
     plot: Callable,
     confirmed: str,
+    on_request: tuple = (),
 ) -> int:
     """Measures the testbeds that the command line names; returns the program's exit status.
 
     doc: the experiment's description. name: of its files, FOLDER/name.json and FOLDER/name.svg.
-    tiny: a testbed for tests, which runs only if it is named. measure(testbed, rounds) returns the
-    testbed's results, which show(testbed, results) prints and plot({name: results}) draws.
-    shortfalls(testbed, results): a sentence for each prediction that does not hold; `confirmed`
-    is printed if there are none.
+    tiny: a testbed for tests, which runs only if it is named, as do those of on_request.
+    measure(testbed, rounds) returns the testbed's results, which show(testbed, results) prints and
+    plot({name: results}) draws. shortfalls(testbed, results): a sentence for each prediction that
+    does not hold; `confirmed` is printed if there are none.
     """
     parser = argparse.ArgumentParser(prog=report.program(), description=doc.splitlines()[0])
     parser.add_argument(
@@ -39,12 +40,11 @@ def run(
         help="folder for the results (default: docs/tensor-parallel)",
     )
     arguments = parser.parse_args()
-    chosen = [t for t in [*testbeds, tiny] if t.name.startswith(arguments.only or "")]
+    named = [*testbeds, *on_request, tiny] if arguments.only else testbeds
+    chosen = [t for t in named if t.name.startswith(arguments.only or "")]
     if not chosen:
-        parser.error(f"no testbed's name starts with {arguments.only!r}; "
-                     f"the testbeds are {', '.join(repr(t.name) for t in testbeds)}")  # fmt: skip
-    if not arguments.only:
-        chosen.remove(tiny)
+        known = ", ".join(repr(t.name) for t in [*testbeds, *on_request])
+        parser.error(f"no testbed's name starts with {arguments.only!r}; the testbeds are {known}")
     file, results, wrong = arguments.out / f"{name}.json", {}, []
     if arguments.only and file.exists():
         results = json.loads(file.read_text())

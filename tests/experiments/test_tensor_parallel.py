@@ -66,6 +66,13 @@ def test_training_steps_are_measured_beside_their_predictions(tmp_path, needs_na
     assert (tmp_path / "steps.svg").exists()
 
 
+def test_the_testbed_whose_cores_are_busy_runs_only_if_it_is_named(tmp_path):
+    result = run("steps", "--only", "no such testbed", "--out", tmp_path)
+    assert result.returncode == 2
+    assert f"'{steps.BUSY.name}'" in result.stderr
+    assert steps.BUSY not in steps.TESTBEDS
+
+
 def test_what_predictions_of_steps_get_wrong_is_told():
     def entry(mesh, predicted, measured, auto=False):
         return {"mesh": mesh, "collectives": ["ring", "ring"], "predicted": predicted,
