@@ -394,6 +394,18 @@ std::optional<WaitedForRanks> Communicator::waited_for() const {
   return longest;
 }
 
+// Lanes wait at the same time, for different servers.
+std::map<Rank, Duration> Communicator::waits() const {
+  std::map<Rank, Duration> longest;
+  if (impl_->forked()) return longest;
+  for (const auto& lane : impl_->lanes()) {
+    for (const auto& [rank, waited] : lane->waits()) {
+      longest[rank] = std::max(longest[rank], waited);
+    }
+  }
+  return longest;
+}
+
 CounterList Communicator::counters() const {
   if (impl_->forked()) return {};
   CounterList sums = impl_->lanes().front()->counters();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -234,6 +235,9 @@ class Communicator {
   // The ranks that this rank's oldest operation waits for, if it has waited for a second; with
   // several lanes, those of the longest wait.
   std::optional<WaitedForRanks> waited_for() const;
+  // How long sums in the network have waited so far for a single other rank, by rank: the waits
+  // that the server has reported, at the earliest after a time-out of a fragment.
+  std::map<Rank, Duration> waits() const;
   // Why the job has failed, if it has.
   std::optional<std::string> failure() const;
   FailureKind failure_kind() const;  // kNone as well after an abort() or a fork

@@ -276,9 +276,11 @@ std::string narrow_path_text(const NarrowPath& path, const FailureContext& conte
          (way_out.empty() ? "" : ", or ") + "raise the path's MTU";
 }
 
-std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count) {
+std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count,
+                           std::uint32_t tag) {
   return std::string(what) + " #" + std::to_string(number) + " (" + with_commas(value_count) +
-         (value_count == 1 ? " value)" : " values)");
+         (value_count == 1 ? " value" : " values") +
+         (tag == 0 ? "" : ", tag " + std::to_string(tag)) + ")";
 }
 
 std::string hop_text(const Endpoint& hop, const std::vector<Endpoint>& route) {

@@ -70,8 +70,10 @@ std::string refusal_text(const Failure& failure, const FailureContext& context);
 // "the path from rank 2 to server 10.0.0.9:5500 carries …": the size found and the size needed.
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 
-// The operation that a failure hit: "all_reduce #17 (1,000 values)".
-std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count);
+// The operation that a failure hit: "all_reduce #17 (1,000 values)", or with the caller's tag, if
+// it is not 0: "all_reduce #17 (1,000 values, tag 7)".
+std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count,
+                           std::uint32_t tag = 0);
 
 // "server 10.0.0.9:5500", "switch 10.0.0.1:5501": a hop of the route by its role.
 std::string hop_text(const Endpoint& hop, const std::vector<Endpoint>& route);

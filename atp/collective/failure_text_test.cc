@@ -130,6 +130,7 @@ TEST(FailureText, SaysWhatANarrowPathCarries) {
 TEST(FailureText, NamesTheOperation) {
   EXPECT_EQ(operation_text("all_reduce", 17, 1000), "all_reduce #17 (1,000 values)");
   EXPECT_EQ(operation_text("all_reduce", 0, 1), "all_reduce #0 (1 value)");
+  EXPECT_EQ(operation_text("all_reduce", 17, 1000, 7), "all_reduce #17 (1,000 values, tag 7)");
 }
 
 TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {

@@ -35,15 +35,15 @@ std::string root_text(HostCollective collective, std::uint32_t root) {
 std::string describe(const HostOperationHeader& header) {
   const auto collective = static_cast<HostCollective>(header.collective);
   if (header.element_bytes > 0) {
-    return operation_text(name_of(collective), header.number,
-                          header.values / header.element_bytes) +
+    return operation_text(name_of(collective), header.number, header.values / header.element_bytes,
+                          header.tag) +
            ", of " + header.element.data() + root_text(collective, header.root);
   }
   const auto format =
       header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
   const OperationKind kind{static_cast<DataType>(header.type),
                            static_cast<Reduction>(header.reduction), format};
-  return operation_text(name_of(collective), header.number, header.values) + ", " +
+  return operation_text(name_of(collective), header.number, header.values, header.tag) + ", " +
          operation_kind_text(header.values, kind) + root_text(collective, header.root);
 }
 
@@ -257,6 +257,10 @@ std::optional<WaitedForRanks> HostLane::engine_waits(SteadyClock::time_point now
       .ranks = {}, .waited = now - waiting->since, .operation = pending_.front()->text()};
   waiting->ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
   return waited;
+}
+
+std::map<Rank, Duration> HostLane::waits() const {
+  return uplink_ == nullptr ? std::map<Rank, Duration>() : uplink_->waits();
 }
 
 std::optional<WaitedForRanks> HostLane::waited_for() const {

@@ -52,6 +52,7 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override;
   std::optional<WaitedForRanks> waited_for() const override;
+  std::map<Rank, Duration> waits() const override;  // of the hosts' leaders
 
  private:
   void run();

@@ -139,8 +139,18 @@ bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
                                      .value_count = worker.value_count(),
                                      .worker_counters = worker.counters(),
                                      .udp_counters = udp_counters,
-                                     .waited_for = participant_.waited_for(now)}},
+                                     .waited_for = participant_.waited_for(now),
+                                     .waits = participant_.waits()}},
                          participant_.take_ended());
+}
+
+std::map<Rank, Duration> Lane::waits() const {
+  const auto waits = thread_.report().waits;
+  if (waits == nullptr) return {};
+  if (options_.names.empty()) return *waits;
+  std::map<Rank, Duration> named;
+  for (const auto& [rank, waited] : *waits) named[options_.names[rank]] = waited;
+  return named;
 }
 
 Status Lane::wait_until_joined() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ struct LaneReport {
   Counters<WorkerCounter> worker_counters;
   UdpCounters udp_counters;
   std::optional<WaitedForRanks> waited_for;
+  std::shared_ptr<const SlowRank::Waits> waits;
 };
 
 // A communicator's path to one server: a worker with its socket, and the thread that drives it.
@@ -57,6 +59,7 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
   std::size_t value_count() const override { return thread_.report().value_count; }
   CounterList counters() const override;
   std::optional<WaitedForRanks> waited_for() const override { return thread_.report().waited_for; }
+  std::map<Rank, Duration> waits() const override;
 
  private:
   void run();

@@ -30,6 +30,7 @@ class LeaderUplink final : public HostUplink {
   void abort(const std::string& why) { communicator_->abort(why); }
   CounterList counters() const { return communicator_->counters(); }
   std::optional<WaitedForRanks> waited_for() const { return communicator_->waited_for(); }
+  std::map<Rank, Duration> waits() const { return communicator_->waits(); }
 
  private:
   explicit LeaderUplink(std::unique_ptr<Communicator> communicator)

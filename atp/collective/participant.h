@@ -64,6 +64,8 @@ class Participant {
   FailureKind failure_kind() const { return failure_kind_; }
   // The ranks that the oldest operation has waited for, if for a second.
   std::optional<WaitedForRanks> waited_for(Instant now) const;
+  // By the worker's own rank numbers.
+  const std::shared_ptr<const SlowRank::Waits>& waits() const { return slow_.waits(); }
   std::size_t pending() const { return table_.size() + waiting_.size(); }
 
  private:

@@ -5,7 +5,7 @@
 namespace atp {
 
 std::string PendingOperation::text() const {
-  return operation_text(name_.what, name_.number, name_.values);
+  return operation_text(name_.what, name_.number, name_.values, options_.tag);
 }
 
 std::string PendingOperation::kind_text(std::size_t world_size) const {

@@ -18,6 +18,9 @@ std::optional<SlowRank::Found> SlowRank::observe(Instant now, const RankSet& mis
 std::optional<SlowRank::Found> SlowRank::end_wait(Instant now) {
   if (!rank_) return std::nullopt;
   const Rank rank = *rank_;
+  auto waits = waits_ == nullptr ? std::make_shared<Waits>() : std::make_shared<Waits>(*waits_);
+  (*waits)[rank] += now - since_;
+  waits_ = std::move(waits);
   if (now - since_ < kLongWait) waited_[rank] += now - since_;
   const Duration window = now - *window_begin_;
   if (window < kWindow) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "atp/base/rank_set.h"
@@ -24,10 +25,14 @@ class SlowRank {
     Duration window{};
   };
 
+  using Waits = std::map<Rank, Duration>;
+
   explicit SlowRank(Rank self) : self_(self) {}
 
   // `missing`: the ranks that the worker waits for now. Each slow rank is returned once.
   std::optional<Found> observe(Instant now, const RankSet& missing);
+  // All waits for a single other rank so far, long ones included, by rank; null before the first.
+  const std::shared_ptr<const Waits>& waits() const { return waits_; }
 
  private:
   std::optional<Found> end_wait(Instant now);
@@ -36,8 +41,9 @@ class SlowRank {
   std::optional<Rank> rank_;  // awaited since then
   Instant since_{};
   std::optional<Instant> window_begin_;
-  std::map<Rank, Duration> waited_;  // in the window
+  Waits waited_;  // in the window
   RankSet found_;
+  std::shared_ptr<const Waits> waits_;  // replaced by each wait, so that a reader may keep it
 };
 
 }  // namespace atp

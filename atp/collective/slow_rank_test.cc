@@ -31,6 +31,16 @@ TEST(SlowRank, ARankThatIsWaitedForMostOfTheTimeIsFoundOnce) {
   EXPECT_LE(found[0].waited, found[0].window);
 }
 
+TEST(SlowRank, AllWaitsAreAddedUpByRankLongOnesIncluded) {
+  SlowRank slow(0);
+  EXPECT_EQ(slow.waits(), nullptr);
+  play(slow, 100ms, 30ms, RankSet::of(2), 1s);
+  const auto before = slow.waits();
+  play(slow, 10s, 4s, RankSet::of(1), 10s, Instant{2h});
+  EXPECT_EQ(*before, (SlowRank::Waits{{2, 300ms}}));
+  EXPECT_EQ(*slow.waits(), (SlowRank::Waits{{1, 4s}, {2, 300ms}}));
+}
+
 TEST(SlowRank, IsNotOneThatIsWaitedForLessThanHalfOfTheTime) {
   SlowRank slow(0);
   EXPECT_TRUE(play(slow, 100ms, 45ms, RankSet::of(2), 1min).empty());

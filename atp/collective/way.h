@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ class Way {
   virtual std::size_t value_count() const = 0;  // K; 0 if this path sends no fragments
   virtual CounterList counters() const = 0;
   virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
+  virtual std::map<Rank, Duration> waits() const { return {}; }
   virtual bool on_own_thread() const = 0;
 };
 

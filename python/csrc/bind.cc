@@ -331,6 +331,21 @@ py::object waited_for_of(const Group& self) {
   return dict;
 }
 
+// {2: 12.3}: seconds by rank.
+template <class Group>
+py::dict waits_of(const Group& self) {
+  std::map<Rank, Duration> waits;
+  {
+    const py::gil_scoped_release released;
+    waits = self.waits();
+  }
+  py::dict seconds;
+  for (const auto& [rank, waited] : waits) {
+    seconds[py::int_(rank)] = std::chrono::duration<double>(waited).count();
+  }
+  return seconds;
+}
+
 // A Python function that C++ keeps. The interpreter may end before the group does; the function is
 // left alone then.
 std::shared_ptr<py::object> kept_function(py::object function) {
@@ -368,6 +383,7 @@ Class& define_common(Class& group) {
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
       .def("waited_for", [](const Group& self) { return waited_for_of(self); })
+      .def("waits", [](const Group& self) { return waits_of(self); })
       .def("traffic", [](const Group& self) { return traffic_of(self); })
       .def("counters", &Group::counters, py::call_guard<py::gil_scoped_release>());
   return group;

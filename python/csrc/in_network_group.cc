@@ -217,6 +217,10 @@ std::optional<WaitedForRanks> InNetworkGroup::waited_for() const {
   return communicator_ == nullptr ? std::nullopt : communicator_->waited_for();
 }
 
+std::map<Rank, Duration> InNetworkGroup::waits() const {
+  return communicator_ == nullptr ? std::map<Rank, Duration>() : communicator_->waits();
+}
+
 std::size_t InNetworkGroup::values_per_fragment() const {
   return communicator_ == nullptr ? 0 : communicator_->values_per_fragment();
 }

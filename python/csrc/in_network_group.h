@@ -66,6 +66,7 @@ class InNetworkGroup : public ProcessGroupATP {
   Counts counters() const override;
   std::size_t values_per_fragment() const override;
   std::optional<WaitedForRanks> waited_for() const override;
+  std::map<Rank, Duration> waits() const override;
 
  protected:
   void leave_transport() override;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,6 +77,7 @@ class ProcessGroupATP : public PeersBackend {
   virtual std::size_t values_per_fragment() const { return 0; }
   // The ranks that the oldest operation has waited for, if for a second or more.
   virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
+  virtual std::map<Rank, Duration> waits() const { return {}; }
 
   // Why a group with algorithm="auto" sums as it does; else empty. Set before the group is
   // published.

@@ -80,11 +80,13 @@ def test_the_statistics_of_waiting_ranks_name_a_late_rank(ranks):
             waited = atp.torch.stats()["waiting_for"]
         work.wait()
         assert atp.torch.stats()["waiting_for"] is None
-        return waited
+        dist.all_reduce(torch.ones(100))
+        return waited, atp.torch.stats()["waited_s"]
 
     first, late, last = ranks.run(3, body)
-    assert late is None
-    for waited in (first, last):
+    assert late == (None, {})
+    for waited, in_all in (first, last):
+        assert list(in_all) == [1] and 1.5 <= in_all[1] < 2.6
         assert waited["ranks"] == [1] and 1 <= waited["seconds"] < 2.5
         assert waited["operation"].startswith("all_reduce #1 (1,000 values)")
 

@@ -141,6 +141,13 @@ def test_a_taken_port_is_named(cluster):
             )
             for option in ("--job", "--incarnation") for number in ("-1", "4294967296")
         ),
+        *(
+            pytest.param(
+                ["--host", "a0", option, "10.0.0.0/33"], f"{option} '10.0.0.0/33' is not a network",
+                id=f"{option} of no network",
+            )
+            for option in ("--status-from", "--drain-from")
+        ),
         pytest.param(
             ["-n", "2", "true"], "--cluster cannot be combined with --ranks", id="ranks in two ways"
         ),

@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
 from tests.pages import shown
 
-BUFFERS = {"receive buffer", "send buffer"}
+# A machine's limits and clock are its own; the networks of these tests share it.
+OF_THE_MACHINE = {"receive buffer", "send buffer", "clock"}
 
 
 def start(network, host, role, port, *options):
@@ -36,12 +38,12 @@ def doctor(network, port=5500):
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.stdout, result.stderr
     findings = json.loads(result.stdout)["findings"]
-    assert {one["check"] for one in findings} >= BUFFERS | {"route"}
+    assert {one["check"] for one in findings} >= OF_THE_MACHINE | {"route"}
     wrong = [one for one in findings if one["verdict"] != "ok"]
     for one in wrong:
         assert one["expected"] and one["to_do"], one
-    # A machine's limit of buffers is its own; this test's networks share it.
-    return result.returncode, [one for one in wrong if one["check"] not in BUFFERS]
+    own = [one for one in wrong if one["check"] in OF_THE_MACHINE and one["node"] is None]
+    return result.returncode, [one for one in wrong if one not in own]
 
 
 def the_one_error(network, check, port=5500):
@@ -107,6 +109,40 @@ servers: [server]
     )
     assert unknown.returncode == 2
     assert f"the addresses of 0 hosts of {file}, expected one" in unknown.stderr
+
+
+FAKE_NODE = """
+import json, socket, sys, time
+listener = socket.create_server((sys.argv[1], 5510))
+print("listening on", flush=True)
+while True:
+    asker, _ = listener.accept()
+    asker.recv(100)
+    status = {"role": "server", "version": "0.1.0", "wire_version": 2}
+    status["time_s"] = time.time() + float(sys.argv[2])
+    asker.sendall(b"atp-status 1\\n" + json.dumps(status).encode())
+    asker.close()
+"""
+
+
+@pytest.mark.parametrize(
+    "seconds, verdict, words",
+    [
+        (0, "ok", " ms"),
+        (3, "warning", " ahead of this host's"),
+        (-3, "warning", " behind this host's"),
+    ],
+)
+def test_a_nodes_clock_that_differs_is_a_warning(make_network, seconds, verdict, words):
+    network = make_network("server", "worker")
+    address = network["server"].address
+    node = network["server"].start(sys.executable, "-c", FAKE_NODE, address, seconds)
+    network.wait_for_line(node, "listening on")
+    command = network["worker"].command(network.atp, "doctor", f"{address}:5510", "--json")
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    findings = {one["check"]: one for one in json.loads(result.stdout)["findings"] if one["node"]}
+    assert findings["clock"]["verdict"] == verdict
+    assert words in findings["clock"]["found"]
 
 
 def test_nothing_listens(network):

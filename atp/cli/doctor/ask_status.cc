@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "atp/cli/node/report.h"
 #include "atp/cli/node/status_dialogue.h"
 #include "atp/cli/node/timed_stream.h"
 #include "atp/driver/tcp/tcp_socket.h"
@@ -17,7 +18,23 @@ namespace {
 
 constexpr std::chrono::milliseconds kStatusPatience{1500};
 
-void take_document(const std::string& address, const std::string& reply, NodeFacts& facts) {
+// The node read its clock between question and reply.
+struct Asked {
+  double from = 0;  // seconds since 1970, by this host's clock
+  double until = 0;
+};
+
+ClockDifference difference_of(double theirs, const Asked& asked) {
+  using Seconds = std::chrono::duration<double>;
+  const auto rounded = [](double seconds) {
+    return std::chrono::round<std::chrono::microseconds>(Seconds(seconds));
+  };
+  return {.ahead = rounded(theirs - (asked.from + asked.until) / 2),
+          .uncertainty = rounded((asked.until - asked.from) / 2)};
+}
+
+void take_document(const std::string& address, const std::string& reply, const Asked& asked,
+                   NodeFacts& facts) {
   const Result<std::string> document = status_answer(address, reply, true);
   if (!document) return;
   const auto status = nlohmann::json::parse(document.value(), nullptr, false);
@@ -33,6 +50,10 @@ void take_document(const std::string& address, const std::string& reply, NodeFac
   facts.version = version->get<std::string>();
   facts.wire_version = wire_version->get<int>();
   facts.tcp = TcpWord::kStatus;
+  const auto time = status.find("time_s");  // nodes of earlier versions do not say
+  if (time != status.end() && time->is_number()) {
+    facts.clock = difference_of(time->get<double>(), asked);
+  }
 }
 
 }  // namespace
@@ -50,10 +71,12 @@ void ask_status(const Endpoint& node, NodeFacts& facts) {
   if (error == ECONNREFUSED) facts.tcp = TcpWord::kRefused;
   if (error != 0) return;
   TimedStream stream(socket.value().fd(), kStatusPatience);
+  Asked asked{.from = seconds_since_1970()};
   stream.write(kStatusLine);
   const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   facts.tcp = stream.timed_out() ? TcpWord::kSilence : TcpWord::kClosed;
-  if (reply && !reply->empty()) take_document(facts.address, *reply, facts);
+  asked.until = seconds_since_1970();
+  if (reply && !reply->empty()) take_document(facts.address, *reply, asked, facts);
 }
 
 }  // namespace atp

@@ -30,6 +30,12 @@ enum class TcpWord : std::uint8_t {
   kNothing,  // no response from the host
 };
 
+// A node's clock minus this host's: the truth is no further from `ahead` than `uncertainty`.
+struct ClockDifference {
+  std::chrono::microseconds ahead{};
+  std::chrono::microseconds uncertainty{};
+};
+
 struct NodeFacts {
   std::string address;                // HOST:PORT
   std::optional<std::string> no_way;  // why this host cannot send there
@@ -52,12 +58,16 @@ struct NodeFacts {
   std::string role;
   std::string version;
   int wire_version = 0;
+  std::optional<ClockDifference> clock;
 };
 
 struct HostFacts {
   std::size_t wanted_buffer = 0;
   std::size_t receive_buffer = 0;
   std::size_t send_buffer = 0;
+  // What the kernel knows of its own clock.
+  bool clock_is_synchronized = false;
+  std::chrono::microseconds clock_error{};  // the estimate of whoever synchronizes it
   std::vector<NodeFacts> nodes;
 };
 

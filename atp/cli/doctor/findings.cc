@@ -11,6 +11,8 @@ namespace atp {
 namespace {
 
 constexpr std::size_t kLeastMtu = 1500;
+// Less than what separates the events that one looks for in logs, such as a second of waiting.
+constexpr std::chrono::milliseconds kMaxClockDifference{100};
 
 std::string host_of(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
@@ -211,6 +213,37 @@ Finding buffer_finding(const char* name, const char* limit, std::size_t wanted, 
   return finding;
 }
 
+Finding own_clock_finding(const HostFacts& facts) {
+  Finding finding;
+  finding.check = "clock";
+  if (facts.clock_is_synchronized) {
+    finding.found =
+        fmt::format("synchronized; estimated error: {:.1f} ms", in_milliseconds(facts.clock_error));
+    return finding;
+  }
+  finding.verdict = Verdict::kWarning;
+  finding.found = "nothing synchronizes it, as the kernel reports";
+  finding.expected = "a synchronized clock, so that logs of several hosts are in order";
+  finding.mend =
+      "timedatectl set-ntp true (systemd-timesyncd), or start chronyd; check: timedatectl";
+  return finding;
+}
+
+Finding clock_finding(const NodeFacts& node) {
+  Finding finding = finding_of("clock", node);
+  const auto& [ahead, uncertainty] = *node.clock;
+  const auto distance = std::chrono::abs(ahead);
+  finding.found =
+      fmt::format("{:.1f} ms {} this host's, give or take {:.1f} ms", in_milliseconds(distance),
+                  ahead.count() < 0 ? "behind" : "ahead of", in_milliseconds(uncertainty));
+  if (distance <= kMaxClockDifference + uncertainty) return finding;
+  finding.verdict = Verdict::kWarning;
+  finding.expected = fmt::format("at most {:.0f} ms, so that logs of both hosts are in order",
+                                 in_milliseconds(kMaxClockDifference));
+  finding.mend = "on both hosts: timedatectl set-ntp true (systemd-timesyncd), or start chronyd";
+  return finding;
+}
+
 void add_findings_of(const NodeFacts& node, std::vector<Finding>& findings) {
   findings.push_back(way_finding(node));
   if (node.no_way) return;
@@ -220,6 +253,7 @@ void add_findings_of(const NodeFacts& node, std::vector<Finding>& findings) {
     findings.push_back(bandwidth_finding(node));
   }
   if (node.answers > 0 || node.tcp == TcpWord::kStatus) findings.push_back(version_finding(node));
+  if (node.clock) findings.push_back(clock_finding(node));
 }
 
 }  // namespace
@@ -239,6 +273,7 @@ std::vector<Finding> findings_of(const HostFacts& facts) {
                                     facts.receive_buffer));
   findings.push_back(
       buffer_finding("send buffer", "net.core.wmem_max", facts.wanted_buffer, facts.send_buffer));
+  findings.push_back(own_clock_finding(facts));
   for (const NodeFacts& node : facts.nodes) add_findings_of(node, findings);
   return findings;
 }

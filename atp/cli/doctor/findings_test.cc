@@ -18,6 +18,8 @@ HostFacts sound() {
   return {.wanted_buffer = 1000,
           .receive_buffer = 1000,
           .send_buffer = 2000,
+          .clock_is_synchronized = true,
+          .clock_error = microseconds(800),
           .nodes = {{.address = "10.0.0.9:5500",
                      .no_way = {},
                      .from = "10.0.1.2",
@@ -34,12 +36,13 @@ HostFacts sound() {
                      .tcp = TcpWord::kStatus,
                      .role = "server",
                      .version = kProgramVersion,
-                     .wire_version = ATP_VERSION}}};
+                     .wire_version = ATP_VERSION,
+                     .clock = ClockDifference{microseconds(-60'000), microseconds(300)}}}};
 }
 
 TEST(Findings, AreAllFineOnASoundHost) {
   const auto findings = findings_of(sound());
-  EXPECT_EQ(findings.size(), 7U);
+  EXPECT_EQ(findings.size(), 9U);
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.verdict, Verdict::kFine) << finding.check << ": " << finding.found;
     EXPECT_EQ(finding.mend, "");
@@ -95,6 +98,12 @@ INSTANTIATE_TEST_SUITE_P(
              "receive buffer", "999 bytes", "sysctl -w net.core.rmem_max=1000"},
         Case{"SendBuffer", [](HostFacts& f) { f.send_buffer = 999; }, Verdict::kWarning,
              "send buffer", "999 bytes", "sysctl -w net.core.wmem_max=1000"},
+        Case{"NobodySynchronizesTheClock", [](HostFacts& f) { f.clock_is_synchronized = false; },
+             Verdict::kWarning, "clock", "nothing synchronizes it", "timedatectl set-ntp true"},
+        Case{"AnotherClockAtTheNode",
+             [](HostFacts& f) { f.nodes[0].clock->ahead = microseconds(-3'000'000); },
+             Verdict::kWarning, "clock", "3000.0 ms behind this host's, give or take 0.3 ms",
+             "on both hosts: timedatectl set-ntp true"},
         Case{"NoRoute", [](HostFacts& f) { f.nodes[0].no_way = "no route to host"; },
              Verdict::kWrong, "route", "no route to host", "ip route get 10.0.0.9"},
         Case{"NobodyListens", refused(Refused::kNobodyListens, TcpWord::kRefused), Verdict::kWrong,

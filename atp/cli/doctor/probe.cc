@@ -1,6 +1,7 @@
 #include "atp/cli/doctor/probe.h"
 
 #include <sys/socket.h>
+#include <sys/timex.h>
 
 #include <algorithm>
 #include <array>
@@ -271,6 +272,14 @@ std::size_t buffer_of(const UdpSocket& socket, int option) {
   return static_cast<std::size_t>(bytes) / 2;
 }
 
+void read_clock(HostFacts& facts) {
+  timex state{};
+  const int verdict = adjtimex(&state);
+  facts.clock_is_synchronized =
+      verdict >= 0 && verdict != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+  facts.clock_error = std::chrono::microseconds(state.esterror);
+}
+
 }  // namespace
 
 HostFacts look_around(const std::vector<Endpoint>& nodes) {
@@ -279,6 +288,7 @@ HostFacts look_around(const std::vector<Endpoint>& nodes) {
     facts.receive_buffer = buffer_of(socket.value(), SO_RCVBUF);
     facts.send_buffer = buffer_of(socket.value(), SO_SNDBUF);
   }
+  read_clock(facts);
   for (const Endpoint& node : nodes) facts.nodes.push_back(look_at(node));
   return facts;
 }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "atp/cli/command/command.h"
+
 namespace atp {
 namespace {
 
@@ -40,6 +42,16 @@ Result<Prefix> parse_prefix(std::string_view text) {
   }
   prefix.bits = static_cast<std::uint8_t>(bits + (is_ipv4 ? kMappedBits : 0));
   return prefix;
+}
+
+std::vector<Prefix> networks_of(const std::string& option, const std::vector<std::string>& texts) {
+  std::vector<Prefix> networks;
+  for (const std::string& text : texts) {
+    const Result<Prefix> prefix = parse_prefix(text);
+    if (!prefix) throw CommandError(option + " " + prefix.error().message, kWrongUsage);
+    networks.push_back(prefix.value());
+  }
+  return networks;
 }
 
 std::vector<Prefix> loopback_prefixes() {

@@ -172,6 +172,7 @@ Json head(std::string_view role, std::string_view listen, bool draining) {
           {"listen", listen},
           {"version", kProgramVersion},
           {"wire_version", ATP_VERSION},
+          {"time_s", seconds_since_1970()},
           {"draining", draining}};
 }
 

@@ -47,16 +47,6 @@ void stop_loop(int signal, siginfo_t* info, void*) {
   if (Waker* waker = stop_waker.load()) waker->stop();
 }
 
-std::vector<Prefix> networks_of(const std::string& option, const std::vector<std::string>& texts) {
-  std::vector<Prefix> networks;
-  for (const std::string& text : texts) {
-    const Result<Prefix> prefix = parse_prefix(text);
-    if (!prefix) throw CommandError(option + " " + prefix.error().message, kWrongUsage);
-    networks.push_back(prefix.value());
-  }
-  return networks;
-}
-
 void set_action(const struct sigaction& action) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }

@@ -9,6 +9,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
+#include "atp/cli/node/prefix.h"
 #include "atp/collective/host/segment.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/driver/udp/socket.h"
@@ -176,6 +177,9 @@ HostPlan cluster_plan(const RunOptions& options) {
 }  // namespace
 
 HostPlan plan_of(const RunOptions& options) {
+  // The nodes would refuse them, too, but only once everything else has started.
+  static_cast<void>(networks_of("--status-from", options.status_from));
+  static_cast<void>(networks_of("--drain-from", options.drain_from));
   HostPlan plan = options.cluster_file.empty() ? local_plan(options) : cluster_plan(options);
   for (NodePlan& node : plan.nodes) {
     const auto add = [&node](const char* option, const std::string& value) {

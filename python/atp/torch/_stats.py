@@ -22,6 +22,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350,
      "waiting_for": None,                 # or the ranks that the oldest sum waits for, see below
+     "waited_s": {2: 12.3},               # how long sums have waited for which rank, see below
      "digest": {"operations": 12, "value": "1f0c…"}}  # None if none is kept; see digest()
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
@@ -33,6 +34,10 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
     ranks for which this rank's oldest sum in the network, or in its host's memory, has waited for
     a second or more, though others have contributed to it. None if it waits for no rank.
+
+    waited_s: the seconds that this rank's sums in the network have waited for one other rank alone,
+    by rank, in all waits that have ended. A wait counts from this rank's first repeated packet on,
+    so shorter delays appear only in `atp status`, which has every rank's lateness.
 
     The bytes of an operation are the size of this rank's input. In a group of one rank everything
     is under "peers".
@@ -59,6 +64,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
         "counters": counters,
         "values_per_fragment": backend.values_per_fragment(),
         "waiting_for": backend.waited_for(),
+        "waited_s": backend.waits(),
         "digest": _digest_of(backend),
     }
 
