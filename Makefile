@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs test-packages build package bench papers soak fuzz sanitize format lint clean
+.PHONY: help demo demo-tp test test-real-programs test-packages build package bench papers ns3 soak fuzz sanitize format lint clean
 
 help:
 	@echo "make demo     set up, build, and train a model with in-network aggregation"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-packages  as root: install and run these packages from scratch"
 	@echo "make bench    time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"
 	@echo "make papers   run every figure and table of both papers; compare ours (ARGS=--quick: shapes only)"
+	@echo "make ns3      compare the simulator with ns-3, which is downloaded (70 MB)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     simulate a million clusters (SEEDS=n: n clusters)"
 	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': long form)"
@@ -66,12 +67,32 @@ $(real_programs)/installed: requirements-real-programs.txt
 	@$(real_programs)/bin/python -m pip install --quiet -c $(real_programs)/constraints.txt -r $<
 	@touch $@
 
-test-real-programs:
-	@echo "test-real-programs: set up, build, install the libraries, and train over atp and over Gloo"
+# ns-3's side of experiments/ns3, compiled with ns-3's headers and libraries from its Python package.
+ns3 := build/ns3
+$(ns3)/installed: requirements-ns3.txt
+	@rm -rf $(ns3)
+	@$(venv_python) -m pip install --quiet --no-deps --no-compile --only-binary=:all: \
+	  --python-version 3.11 --target $(ns3) -r $<
+	@touch $@
+
+$(ns3)/all_reduce $(ns3)/arrivals: $(ns3)/%: experiments/ns3/peer/%.cc experiments/ns3/peer/fabric.h $(ns3)/installed
+	@$(CXX) -std=c++20 -O2 -Wall -Wextra -isystem $(ns3)/ns3/include $< -o $@ -L$(ns3)/ns3/lib64 \
+	  -Wl,-rpath,'$$ORIGIN/ns3/lib64' -lns3.44-point-to-point -lns3.44-network -lns3.44-core
+
+ns3:
+	@echo "ns3: set up, build, install ns-3, and compare the simulator with it (for ARGS see python -m experiments.ns3 --help)"
 	@tools/setup --dev
 	@$(configure)
-	@cmake --build --preset $(PRESET) --target product
-	@$(MAKE) --no-print-directory $(real_programs)/installed
+	@cmake --build --preset $(PRESET) --target sharing_contest network_arrivals
+	@$(MAKE) --no-print-directory $(ns3)/all_reduce $(ns3)/arrivals
+	@$(venv_python) -m experiments.ns3 $(ARGS)
+
+test-real-programs:
+	@echo "test-real-programs: set up, build, install the libraries, train over atp and over Gloo, and run ns-3"
+	@tools/setup --dev
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product sharing_contest network_arrivals
+	@$(MAKE) --no-print-directory $(real_programs)/installed $(ns3)/all_reduce $(ns3)/arrivals
 	@$(real_programs)/bin/python -m pytest tests/real_programs tests/torch_suite
 
 build:

@@ -1,6 +1,7 @@
 #include "experiments/sharing/contest.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "atp/base/random.h"
@@ -73,7 +74,11 @@ double repeats_of(const Snapshot& snapshot) {
 class Contest {
  public:
   explicit Contest(const Setup& setup)
-      : setup_(setup), world_(plan_of(setup)), losses_(setup.seed), in_switch_by_job_(setup.jobs) {
+      : setup_(setup),
+        world_(plan_of(setup)),
+        losses_(setup.seed),
+        in_switch_by_job_(setup.jobs),
+        completed_ps_(setup.jobs) {
     for (std::uint32_t job = 0; job < setup.jobs; ++job) {
       firsts_.push_back(&world_.application(0, job));
       lossy_.push_back(world_.endpoint(world_.worker_host(0, job)));
@@ -85,19 +90,33 @@ class Contest {
 
   Report play() {
     if (setup_.sample_us > 0) sample();
-    world_.run(std::chrono::seconds(100), [this] { return all_did(setup_.operations / 3); });
+    run_until([this] { return all_did(setup_.operations / 3); });
     const Snapshot begin = snapshot();
-    world_.run(std::chrono::seconds(100), [this] { return one_is_done(); });
+    run_until([this] { return one_is_done(); });
     const Snapshot end = snapshot();
     is_over_ = true;
+    run_until([this] { return all_did(setup_.operations); });
     world_.run_to_completion();
     if (!world_.all(&sim::Application::finished)) unfinished_ = world_.unfinished();
     world_.check_release();
     world_.check_departure();
-    return {result(begin, end), series_};
+    return {result(begin, end), series_, completed_ps_};
   }
 
  private:
+  void run_until(const std::function<bool()>& done) {
+    world_.run(std::chrono::seconds(100), [&] {
+      note_completions();
+      return done();
+    });
+  }
+
+  void note_completions() {
+    for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
+      completed_ps_[job].resize(firsts_[job]->completed(), world_.network().now());
+    }
+  }
+
   bool all_did(std::uint64_t operations) const {
     return std::all_of(firsts_.begin(), firsts_.end(), [&](const sim::Application* first) {
       return first->completed() >= operations;
@@ -169,6 +188,9 @@ class Contest {
     result.collisions = each(&Snapshot::switches, SwitchCounter::kCollisions);
     result.over_quota = each(&Snapshot::switches, SwitchCounter::kForwardedOverQuota);
     result.repeats = (repeats_of(end) - repeats_of(begin)) / fragments;
+    result.marked = each(&Snapshot::workers, WorkerCounter::kParametersEcn);
+    result.window_cuts =
+        end.workers[WorkerCounter::kWindowCutsEcn] - begin.workers[WorkerCounter::kWindowCutsEcn];
     result.wrong = world_.violations();
     if (!unfinished_.empty()) result.wrong.push_back(unfinished_);
     return result;
@@ -181,6 +203,7 @@ class Contest {
   std::vector<std::uint64_t> in_switch_by_job_;
   std::vector<const sim::Application*> firsts_;  // rank 0 of each job
   std::vector<Sample> series_;
+  std::vector<std::vector<std::int64_t>> completed_ps_;
   std::uint64_t fragments_ = 0;
   std::uint64_t in_switch_ = 0;
   bool is_over_ = false;
@@ -221,7 +244,7 @@ sim::Plan plan_of(const Setup& setup) {
   }
   for (std::uint32_t job = 0; job < setup.jobs; ++job) plan.jobs.push_back(job_of(setup, job));
   const sim::LinkPlan link{.bits_per_s = 100'000'000'000,
-                           .packet_time = std::chrono::nanoseconds(18),
+                           .packet_time = std::chrono::nanoseconds(setup.host_ns),
                            .delay = microseconds(setup.delay_us),
                            .queue_bytes = setup.queue_bytes,
                            .ecn_bytes = setup.ecn_bytes};

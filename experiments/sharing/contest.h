@@ -34,6 +34,7 @@ struct Setup {
   bool aimd = false;              // otherwise the window is fixed
   std::uint64_t ecn_bytes = 0;    // a link's queue length from which packets are marked
   std::uint64_t queue_bytes = 0;  // a link's maximum queue length; 0: no limit
+  std::uint32_t host_ns = 18;     // of a host, per packet that it receives
   double server_gbit = 100;       // what the server can receive, possibly less than its link (§D.1)
   // The workers of a job are spread over the racks in equal runs; the server is in the last rack.
   std::uint32_t racks = 1;
@@ -57,6 +58,8 @@ struct Result {
   double collisions = 0;           // of packets in the switch, per fragment
   double over_quota = 0;           // per fragment
   double repeats = 0;              // packets that a worker repeated, per fragment
+  double marked = 0;               // answers with ECN, over all workers, per fragment
+  std::uint64_t window_cuts = 0;   // by ECN, over all workers
   std::vector<std::string> wrong;  // wrong sums and anything left over
 };
 
@@ -71,6 +74,8 @@ struct Sample {
 struct Report {
   Result result;
   std::vector<Sample> series;
+  // By job: when rank 0 had the sum of each operation.
+  std::vector<std::vector<std::int64_t>> completed_ps;
 };
 
 sim::Plan plan_of(const Setup& setup);

@@ -51,6 +51,7 @@ void add_options(const CommandLine& program, Setup& setup, Lists& lists) {
   program.add_flag("--aimd", setup.aimd, "");
   option("--ecn-bytes", setup.ecn_bytes);
   option("--queue-bytes", setup.queue_bytes);
+  option("--host-ns", setup.host_ns);
   option("--server-gbit", setup.server_gbit);
   option("--racks", setup.racks).in_range(1, 20);
   option("--levels", setup.levels).in_range(0, 2);
@@ -95,8 +96,11 @@ nlohmann::json json_of(const Report& report) {
           {"collisions", result.collisions},
           {"over_quota", result.over_quota},
           {"repeats", result.repeats},
+          {"marked", result.marked},
+          {"window_cuts", result.window_cuts},
           {"wrong", result.wrong},
-          {"series", series}};
+          {"series", series},
+          {"completed_ps", report.completed_ps}};
 }
 
 }  // namespace

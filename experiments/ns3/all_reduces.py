@@ -1,0 +1,123 @@
+"""All-reduces of the product's nodes, beside the same rules of the protocol over ns-3's links.
+
+Our side is a contest (experiments/sharing): workers, switches and server are the product's. On
+ns-3's side (peer/all_reduce.cc) links and queues are ns-3's, and the rules are stated again.
+"""
+
+import json
+import statistics
+
+from experiments.ns3.comparison import Comparison, at_once, compare_runs, run_peer
+from experiments.sharing import contest
+
+# What both sides are told.
+DEFAULTS = {
+    "jobs": 1,
+    "workers": 8,
+    "racks": 1,
+    "levels": 2,
+    "window": 64,
+    "fragments": 256,
+    "operations": 12,
+    "in_flight": 4,
+    "values": 62,
+    "aimd": 0,
+    "stagger": 3.7,
+    "delay": 1,
+    "host_ns": 18,
+    "server_gbit": 100,
+    "rack_gbit": 0,
+    "queue_bytes": 0,
+    "ecn_bytes": 0,
+}
+
+UNCONGESTED = {
+    "1 worker, 1 packet in flight": {"workers": 1, "window": 1},
+    "1 worker, 4 packets in flight": {"workers": 1, "window": 4},
+    "8 workers, a switch sums": {},
+    "8 workers, the server sums": {"levels": 0},
+    "8 workers, packets of 1,554 bytes": {"values": 360},
+    "6 workers in 3 racks, two levels sum": {"workers": 6, "racks": 3, "rack_gbit": 40},
+    "6 workers in 3 racks, one level sums": {"workers": 6, "racks": 3, "levels": 1},
+    "3 jobs of 4 workers, one server": {"workers": 4, "jobs": 3},
+}
+
+# Queues mark, and the workers' windows follow: AIMD. The hosts take no time per packet, because a
+# queue before a host that does is measured otherwise (docs/simulator.md). The queues mark from a
+# whole number of packets on, because ns-3's do not count the part of a packet that is not sent yet.
+PACKET = 62 * 4 + 48 + 66
+AIMD = {"aimd": 1, "host_ns": 0, "window": 256, "ecn_bytes": 110 * PACKET, "operations": 100}
+FOUR_JOBS = {"workers": 2, "jobs": 4}
+# Jobs that start at other times are to these what seeds are to random traffic.
+STARTS = [{"stagger": us} for us in (2.3, 3.7, 5.1, 8.9)]
+MARKED = {
+    "8 workers, the server sums": ({"levels": 0}, [{}]),
+    "8 workers, a switch sums, server at 50 Gbit/s": ({"server_gbit": 50}, [{}]),
+    "8 workers in 2 racks, 25 Gbit/s between them": ({"racks": 2, "rack_gbit": 25}, [{}]),
+    "4 jobs of 2 workers, one server": (FOUR_JOBS, STARTS),
+    "the same, marks from 109 kB on": (
+        FOUR_JOBS | {"ecn_bytes": 300 * PACKET, "window": 512},
+        STARTS,
+    ),
+}
+BOUNDS = {"sums, Gbit/s": 0.02, "all jobs done, µs": 0.02, "marked answers per fragment": 0.02}
+# Which of several jobs is cut when is chaotic, so only the mean of the runs is compared.
+CUTS, CUTS_BOUND = "window cuts", 0.05
+
+
+def play_both(options):
+    options = DEFAULTS | options
+    # A region of aggregators per job, and an aggregator per sequence: nothing collides, and so
+    # where a fragment is summed does not depend on a hash, which ns-3's side does not have.
+    placed = {"placement": "linear", "partition": True, "aggregators": 1024 * options["jobs"]}
+    ours, theirs = at_once(
+        lambda: contest.play(options | placed | {"aimd": bool(options["aimd"])}),
+        lambda: json.loads(run_peer("all_reduce", options)),
+    )
+    if ours["collisions"] or ours["repeats"] or theirs["lost"]:
+        raise RuntimeError(f"packets collided or were lost, which is not compared: {options}")
+    theirs["marked"] /= theirs["fragments"]
+    return ours, theirs
+
+
+def since_first(side):
+    """When each job had each sum, from its first one on, because joining is not compared."""
+    return [[time - times[0] for time in times] for times in side["completed_ps"]]
+
+
+def uncongested():
+    for scenario, options in UNCONGESTED.items():
+        ours, theirs = (since_first(side) for side in play_both(options))
+        pairs = [
+            pair for jobs in zip(ours, theirs, strict=True) for pair in zip(*jobs, strict=True)
+        ]
+        last, equal = pairs[-1], sum(mine == other for mine, other in pairs)
+        yield Comparison(scenario, "last sum, ns", (last[0] / 1000,), (last[1] / 1000,))
+        yield Comparison(scenario, "sums at the same picosecond", (equal,), (len(pairs),))
+
+
+def congested():
+    for scenario, (options, variants) in MARKED.items():
+        runs = [
+            [figures(side) for side in play_both(AIMD | options | variant)] for variant in variants
+        ]
+        yield from compare_runs(scenario, runs, BOUNDS)
+        means = [statistics.mean(run[i][CUTS] for run in runs) for i in (0, 1)]
+        yield Comparison(scenario, CUTS, *((mean,) for mean in means), CUTS_BOUND)
+
+
+def figures(side):
+    return {
+        "sums, Gbit/s": goodput(side["completed_ps"]),
+        "all jobs done, µs": max(times[-1] for times in since_first(side)) / 1e6,
+        "marked answers per fragment": side["marked"],
+        CUTS: side["window_cuts"],
+    }
+
+
+def goodput(completed_ps):
+    """Of all jobs, from when each has done a third of its operations until the first is done."""
+    begin = max(times[len(times) // 3 - 1] for times in completed_ps)
+    end = min(times[-1] for times in completed_ps)
+    operations = sum(begin < time <= end for times in completed_ps for time in times)
+    return operations * 32 * DEFAULTS["values"] * DEFAULTS["fragments"] * 1000 / (end - begin)
