@@ -193,6 +193,19 @@ def test_the_debug_level_detail_works(ranks):
     assert ranks.run(2, body) == [(2.0, 1)] * 2
 
 
+def test_the_debug_level_detail_names_both_operations_of_ranks_that_disagree(ranks):
+    def body(rank):
+        dist.set_debug_level(dist.DebugLevel.DETAIL)
+        group = dist.new_group()
+        with pytest.raises(RuntimeError) as raised:
+            dist.all_reduce(torch.ones(5 + rank), group=group)
+        return str(raised.value)
+
+    for text in ranks.run(2, body):
+        assert "Detected mismatch between collectives on ranks" in text
+        assert "TensorShape=[5]" in text and "TensorShape=[6]" in text
+
+
 @pytest.mark.parametrize(
     ("backend", "config"),
     [

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kSwitchExamples = R"(Examples:
   atp switch
-      listen on 127.0.0.1:5501, for servers on this machine
+      listen on 127.0.0.1:5501, for ranks and a server on this machine
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
       allow servers and further switches in 10.0.0.0/24
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9 --stats switch.jsonl
