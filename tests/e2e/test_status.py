@@ -156,7 +156,7 @@ def answering(reply):
 
 def test_docs_status_md_shows_what_is_printed(cluster):
     job = {
-        **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 4, "world_size": 4},
+        **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 2, "world_size": 4},
         **{"parent": "127.0.0.1:5500", "joined": [0, 1, 2, 3], "detached": [], "left": []},
         "aggregators": {"held": 12},
         "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},

@@ -62,7 +62,7 @@ GETTING_STARTED = {
 }
 
 CLUSTER = {
-    "name: two racks of 4 and a rack of servers": By("tests/readme/test_blocks.py"),
+    "name: a rack of workers and a rack of servers": By("tests/readme/test_blocks.py"),
     "atp run --cluster cluster.yaml --host a1": SOME_HOSTS,
     "$ atp sim --cluster examples/topologies/two-racks-and-servers.yaml": Here(exactly=True),
 }

@@ -56,7 +56,7 @@ std::vector<Row> beyond_rows() {
        best_of_32(planner::Volume::kEquation2) + "; " + best_of_32(planner::Volume::kExact),
        "equation 2 counts an all-gather as half an all-reduce, which holds for rings; by what is "
        "sent, (8,4) costs the same as (16,2), and the larger d1 wins"},
-      {"beyond", "the same mesh (8,2) with a single server host", "-",
+      {"beyond", "flat switch of 16, mesh (8,2), with a single server host", "-",
        fmt::format("{:.4g}", units(served, {8, 2})),
        "all groups that run at once share its link: count the servers' links"},
   };
