@@ -10,7 +10,6 @@ Compares ways to run the same job on the same links, alternately:
 
 import contextlib
 import csv
-import os
 import re
 import resource
 import statistics
@@ -78,7 +77,7 @@ def all_reduces(network, hosts, nodes, variables=None, during=lambda: None):
         "ATP_JOB": time.monotonic_ns() % 2**32, "ATP_INCARNATION": 1, **(variables or {}),
     }  # fmt: skip
     processes = (nodes.server, nodes.switch)
-    before = [_cpu_us(process) for process in processes], _children_us()
+    before = [cpu_us(process) for process in processes], _children_us()
     words = ("-b", SIZE, "-e", SIZE, "-n", ITERATIONS, "-w", WARM_UP, "--digest")
     ranks = [
         host.start(ATP, "bench", "allreduce", *words, env={**variables, "RANK": rank})
@@ -91,7 +90,7 @@ def all_reduces(network, hosts, nodes, variables=None, during=lambda: None):
     if any(rank.returncode for rank in ranks):
         raise SystemExit("a rank failed:\n" + "\n".join(said))
     ranks_us = _children_us() - before[1]
-    nodes_us = [_cpu_us(one) - old for one, old in zip(processes, before[0], strict=True)]
+    nodes_us = [cpu_us(one) - old for one, old in zip(processes, before[0], strict=True)]
     if after is not None:
         after()
     us = float(re.search(rf"^\s*{SIZE}\s.*$", said[0], re.MULTILINE)[0].split()[4])
@@ -103,10 +102,13 @@ def all_reduces(network, hosts, nodes, variables=None, during=lambda: None):
     }
 
 
-def _cpu_us(process):
-    """User and system time of a process: `ip netns exec` becomes the program that it runs."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
+def cpu_us(process):
+    """Processor time of a process's threads: `ip netns exec` becomes the program that it runs.
+
+    From the scheduler, which counts nanoseconds; /proc/PID/stat has ticks of 10 ms.
+    """
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
 
 def _children_us():
@@ -125,13 +127,17 @@ def alternate(ways, rounds):
 
 
 def summary(found, base):
-    """A row per way: medians, and the median, least and most of its speed relative to `base`."""
+    """A row per way: medians, and its speed and the nodes' costs relative to `base`, per round."""
     rows = []
     for way, results in found.items():
-        pairs = zip(results, found[base], strict=True)
+        pairs = list(zip(results, found[base], strict=True))
         ratios = [one["Gbit/s"] / other["Gbit/s"] for one, other in pairs]
         medians = {name: statistics.median(r[name] for r in results) for name in results[0]}
         relative = {"median": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
+        for role in ("server", "switch"):
+            costs = sorted(one[role] / other[role] for one, other in pairs)
+            relative[f"{role}'s cost"] = statistics.median(costs)
+            relative[f"{role}'s spread"] = costs[-1] - costs[0]
         rows.append({"": way} | {k: round(v, 3) for k, v in (medians | relative).items()})
     return rows
 

@@ -9,16 +9,22 @@ on each rank. The same all-reduces run with both, alternately, and the digests o
 agree. Here view and reader run on the job's own processors, so in a third setting they observe
 nodes that the job does not use: what that costs the job would disappear if they had hosts of their
 own.
-Writes observers.csv into FOLDER (default: out/observers).
+Then it asks each node many times, while its ranks stand still, for what one question costs it: a
+scrape of its metrics, and a status, which `atp view` asks for once per second.
+Writes observers.csv and questions.csv into FOLDER (default: out/observers).
 """
 
+import csv
+import signal
 import sys
+import time
 
 from experiments import report
 from experiments.fragment_costs import (
     ATP,
     all_reduces,
     alternate,
+    cpu_us,
     rack,
     show,
     start_nodes,
@@ -44,14 +50,16 @@ def observed(network, port):
     return start_nodes(network, port, options)
 
 
+def metrics_of(network, role, port):
+    return f"http://{network[role].address}:{port + 100}/metrics"
+
+
 class Observers:
     """A view of the nodes, and a program that reads its page and the nodes' metrics."""
 
     def __init__(self, network, nodes, port):
         self.network, self.nodes = network, nodes
-        self.urls = [
-            f"http://{network[role].address}:{port + 100}/metrics" for role in ("server", "switch")
-        ]
+        self.urls = [metrics_of(network, role, port) for role in ("server", "switch")]
         self.urls.append("http://127.0.0.1:5580/view.json")
 
     def observe(self):
@@ -69,6 +77,53 @@ class Observers:
                 process.wait()
 
         return end
+
+
+ASK = """
+import socket, sys, urllib.request
+kind, host, port, metrics, times = sys.argv[1:]
+for _ in range(int(times)):
+    if kind == "scrape":
+        urllib.request.urlopen(metrics, timeout=5).read()
+        continue
+    with socket.create_connection((host, port), timeout=5) as connection:
+        connection.sendall(b"atp-status 1\\n")
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+"""
+QUESTIONS = 300
+
+
+def costs_of_questions(network, hosts, nodes, port):
+    """Microseconds of a node's processor time per question, without what it needs anyway."""
+    variables = {
+        "WORLD_SIZE": len(hosts), "ATP_ROUTE": nodes.route, "ATP_JOB": 1, "ATP_INCARNATION": 1,
+    }  # fmt: skip
+    bench = (ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-n", 1_000_000, "-w", 0)
+    rows = []
+    for role, node, address in zip(
+        ("server", "switch"), (nodes.server, nodes.switch), nodes.addresses, strict=True
+    ):
+        for kind in ("scrape", "status"):
+            variables["ATP_JOB"] += 1
+            ranks = [h.start(*bench, env={**variables, "RANK": r}) for r, h in enumerate(hosts)]
+            network.wait_for_line(ranks[0], "values per fragment", 30)
+            time.sleep(1)
+            for rank in ranks:
+                rank.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            begin, before = time.monotonic(), cpu_us(node)
+            words = (kind, *address.split(":"), metrics_of(network, role, port), QUESTIONS)
+            network["operator"].exec(sys.executable, "-c", ASK, *map(str, words))
+            length, used = time.monotonic() - begin, cpu_us(node) - before
+            time.sleep(length)
+            idle = cpu_us(node) - before - used
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+            rows.append({"node": role, "question": kind, "us": round((used - idle) / QUESTIONS, 1)})
+    return rows
 
 
 def main(words):
@@ -89,7 +144,14 @@ def main(words):
             },
             words.rounds,
         )
+        asked = costs_of_questions(network, hosts, on, 5500)
     show(summary(found, "off"), "off", words.folder, "observers")
+    with open(words.folder / "questions.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, asked[0])
+        writer.writeheader()
+        writer.writerows(asked)
+    for row in asked:
+        print(f"one {row['question']} costs a {row['node']} {row['us']} us of processor time")
 
 
 if __name__ == "__main__":
