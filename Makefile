@@ -122,7 +122,7 @@ papers:
 	@echo "papers: set up, build, and run the papers' figures and tables (for ARGS see python -m experiments.papers --help)"
 	@tools/setup --dev
 	@$(configure)
-	@cmake --build --preset $(PRESET) --target product sharing_contest planner_paper
+	@cmake --build --preset $(PRESET) --target product sharing_contest planner_paper pausing_rank
 	@$(venv_python) -m experiments.papers $(ARGS)
 
 soak:

@@ -28,12 +28,13 @@ class Outcome:
     text: str = field(default="", repr=False)
 
 
-def start_node(network, atp, host, role, *options):
+def start_node(network, atp, host, role, *options, interval=0.1):
+    """Starts a switch or server; returns the file of its counters, a line per `interval` seconds."""
     port = {"server": 5500, "switch": 5501}[role]
     stats = Path(network.folder) / f"{host}.jsonl"
     node = network[host].start(
         *(atp, role, "--listen", f"{network[host].address}:{port}", "--values", K),
-        *("--stats", stats, "--stats-interval", "0.1", *options),
+        *("--stats", stats, "--stats-interval", interval, *options),
     )
     network.wait_for_line(node, "listening on")
     return stats

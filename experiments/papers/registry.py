@@ -12,6 +12,7 @@ from experiments.papers import (
     loss,
     network,
     real_racks,
+    real_switch,
     shared_links,
     shared_switch,
     tensor_parallel,
@@ -39,7 +40,8 @@ _NOT_SHOWN = [
     ),
 ]
 _ORDER = [
-    *("3", "8", "9", "9-real", "10", "11", "12", "13a", "13b", "13c"),
+    *("3", "8", "9", "9-real", "10", "11", "12", "13a"),
+    *("13b", "13b-real", "13c", "13c-real"),
     *("14", "15", "16a", "16b", "17", "18", "19", "20", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
 ]
@@ -50,6 +52,7 @@ _ALL = {
         network,
         real_racks,
         shared_switch,
+        real_switch,
         loss,
         accuracy,
         shared_links,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, layers, page, real_racks, store, sweep
+from experiments.papers import gradients, layers, page, real_racks, real_switch, store, sweep
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -127,9 +127,11 @@ def test_an_unknown_figure_is_wrong_usage(capsys):
     assert exit_.value.code == 2 and "'99'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "key", ["9", "9-real", "12", "15", "tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"]
-)
+QUICK = ["9", "9-real", "12", "13b-real", "13c-real", "15"]
+QUICK += ["tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"]
+
+
+@pytest.mark.parametrize("key", QUICK)
 def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
     assert papers.run_all(find([key]), Size(True), tmp_path, False) == []
     assert (tmp_path / f"{key}.svg").exists() and (tmp_path / f"{key}.csv").exists()
@@ -153,15 +155,29 @@ def test_a_product_without_one_of_its_rules_fails_the_shape(rule, tmp_path, monk
     assert problems and all("expected" in problem for problem in problems)
 
 
-def test_real_racks_without_their_second_level_fail_the_shape(tmp_path, monkeypatch):
-    route = real_racks.route
-    monkeypatch.setattr(
-        real_racks,
-        "route",
-        lambda network, worker, levels: route(network, worker, min(levels, 1)),
-    )
-    problems = papers.run_all(find(["9-real"]), Size(True), tmp_path, False)
-    assert len(problems) == 4 and all("expected" in problem for problem in problems)
+# The same for figures by real processes: what replaces a function or a table of their modules.
+REAL_BROKEN = {
+    "the second level": (
+        "9-real", real_racks, "route",
+        lambda network, worker, levels, of=real_racks.route: of(network, worker, min(levels, 1)),
+    ),
+    "rehash": (
+        "13b-real", real_switch, "collisions_over_time",
+        lambda _, sums, of=real_switch.collisions_over_time: of("hash", sums),
+    ),
+    "dynamic sharing": (
+        "13c-real", real_switch, "SHARING",
+        {**real_switch.SHARING, "dynamic": real_switch.SHARING["static"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", REAL_BROKEN)
+def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, monkeypatch):
+    key, module, name, broken = REAL_BROKEN[rule]
+    monkeypatch.setattr(module, name, broken)
+    problems = papers.run_all(find([key]), Size(True), tmp_path, False)
+    assert problems and all("expected" in problem for problem in problems)
 
 
 # The static pool, from queueing equations alone.
