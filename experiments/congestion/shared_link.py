@@ -29,7 +29,7 @@ class Outcome:
 
 
 def start_node(network, atp, host, role, *options, interval=0.1):
-    """Starts a switch or server; returns the file of its counters, a line per `interval` seconds."""
+    """Starts a switch or server; returns its file of counters, a line per `interval` seconds."""
     port = {"server": 5500, "switch": 5501}[role]
     stats = Path(network.folder) / f"{host}.jsonl"
     node = network[host].start(
@@ -40,12 +40,13 @@ def start_node(network, atp, host, role, *options, interval=0.1):
     return stats
 
 
-def start_ranks(network, atp, job, hosts, server, iterations, policy):
+def start_ranks(network, atp, job, hosts, server, iterations, policy, program=None):
+    """Starts `atp bench`, or a program that says in the same way that its sums were right."""
     route = f"{network['switch'].address}:5501,{network[server].address}:5500"
     size = ("-b", MIB, "-e", MIB, "-n", iterations, "-w", 1, "--counters")
     return [
         network[host].start(
-            *(atp, "bench", "allreduce", *size),
+            *(program or (atp, "bench", "allreduce", *size)),
             env={
                 "RANK": rank,
                 "WORLD_SIZE": len(hosts),
@@ -123,7 +124,7 @@ def verify(network, ranks, outcome, seconds, jobs=1):
     return outcome
 
 
-def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, workers=2):
+def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, workers=2, program=None):
     """A job whose rank 0 shares its link, in one direction, with cubic flows."""
     names = ["switch", "server", "peer", *[f"w{rank}" for rank in range(workers)]]
     with Network(folder, {"rack": names}) as network:
@@ -145,7 +146,7 @@ def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, worke
         share = link.mbit / WIRE / (flows + 1)
         iterations = int(share * 1e6 / 8 * (seconds + 3) / MIB) + 1
         hosts = [f"w{rank}" for rank in range(workers)]
-        ranks = start_ranks(network, atp, 1, hosts, "server", iterations, policy)
+        ranks = start_ranks(network, atp, 1, hosts, "server", iterations, policy, program)
         wait_until_begun([server])
         outcome = measure(network, [server], ranks, flow, seconds)
         return verify(network, ranks, outcome, 10 * seconds + 30)

@@ -11,6 +11,7 @@ from experiments.papers import (
     gradients,
     loss,
     network,
+    real_links,
     real_racks,
     real_switch,
     shared_links,
@@ -40,9 +41,9 @@ _NOT_SHOWN = [
     ),
 ]
 _ORDER = [
-    *("3", "8", "9", "9-real", "10", "11", "12", "13a"),
+    *("3", "8", "9", "9-real", "10", "11", "12", "12-real", "13a"),
     *("13b", "13b-real", "13c", "13c-real"),
-    *("14", "15", "16a", "16b", "17", "18", "19", "20", "table1", "b1", "overflow"),
+    *("14", "15", "16a", "16b", "17", "18", "19", "20", "20-real", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
 ]
 _ALL = {
@@ -51,6 +52,7 @@ _ALL = {
         training_speed,
         network,
         real_racks,
+        real_links,
         shared_switch,
         real_switch,
         loss,

@@ -127,7 +127,7 @@ def test_an_unknown_figure_is_wrong_usage(capsys):
     assert exit_.value.code == 2 and "'99'" in capsys.readouterr().err
 
 
-QUICK = ["9", "9-real", "12", "13b-real", "13c-real", "15"]
+QUICK = ["9", "9-real", "12", "12-real", "13b-real", "13c-real", "15", "16a", "20-real"]
 QUICK += ["tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"]
 
 
