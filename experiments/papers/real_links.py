@@ -22,7 +22,7 @@ ATP = BUILD / "bin" / "atp"
 GLOO_RANK = Path(__file__).with_name("gloo_rank.py")
 MBIT, QUEUE_BYTES = 50, 100_000
 FOREVER_S = 3600
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def first_of(rows):
 
 
 def figure_13b(size):
-    runs, sums = size.of(1, 3), size.of(40, 150)
+    runs, sums = size.of(1, 3), size.of(40, 80)
     rows, first, last = [], [], {"rehash": [], "hash": []}
     for run in range(1, runs + 1):
         for placement in last:

@@ -14,6 +14,7 @@ from experiments.papers import (
     real_links,
     real_racks,
     real_switch,
+    real_training,
     shared_links,
     shared_switch,
     tensor_parallel,
@@ -41,8 +42,8 @@ _NOT_SHOWN = [
     ),
 ]
 _ORDER = [
-    *("3", "8", "9", "9-real", "10", "11", "12", "12-real", "13a"),
-    *("13b", "13b-real", "13c", "13c-real"),
+    *("3", "8", "9", "9-real", "10", "11", "11-real", "12", "12-real"),
+    *("13a", "13b", "13b-real", "13c", "13c-real"),
     *("14", "15", "16a", "16b", "17", "18", "19", "20", "20-real", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
 ]
@@ -57,6 +58,7 @@ _ALL = {
         real_switch,
         loss,
         accuracy,
+        real_training,
         shared_links,
         gradients,
         tensor_parallel,
