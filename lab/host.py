@@ -24,6 +24,13 @@ def pids(namespace):
     return [int(pid) for pid in done.stdout.split()]
 
 
+def counters(text):
+    """Packets and bytes of one interface, from the JSON of `ip -s link show`."""
+    link = json.loads(text)[0]["stats64"]
+    names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+    return {name: link[name[:2]][name[3:]] for name in names}
+
+
 class Host:
     def __init__(self, network, name, address):
         self.network = network
@@ -73,6 +80,4 @@ class Host:
 
     def counters(self):
         """The kernel's own counters of the interface."""
-        names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-        link = json.loads(self.exec("ip", "-s", "-j", "link", "show", "eth0"))[0]["stats64"]
-        return {name: link[name[:2]][name[3:]] for name in names}
+        return counters(self.exec("ip", "-s", "-j", "link", "show", "eth0"))

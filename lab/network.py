@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from lab.host import Host, pids, run
+from lab.host import Host, counters, pids, run
 from lab.requirements import missing, privileged
 
 
@@ -108,6 +108,11 @@ class Network:
         """Shapes both directions between a rack and the core."""
         self._shape(f"{rack}.br", "uplink", mbit, queue_bytes)
         self._shape("core.br", f"to-{rack}", mbit, queue_bytes)
+
+    def uplink_counters(self, rack):
+        """The kernel's counters of the link between a rack and the core, as the rack sees it."""
+        show = ("-s", "-j", "link", "show", "uplink")
+        return counters(run(*self._ip(f"{rack}.br"), *show))
 
     def set_mtu(self, mtu):
         """Sets the MTU of every link and bridge."""

@@ -22,11 +22,12 @@ _INTRODUCTION = (
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "
     "namespaces or on loopback. *Simulated* means the product's own worker, switch and server in a "
-    "simulated network. *Computed* means arithmetic, on real gradients or by the planner. The "
-    "*standard hosts* of simulated figures have links of 100 Gbit/s with a delay of 1 µs, and need "
-    "18 ns per packet. A packet has 62 values (362 bytes on the wire), and every sum is checked. "
-    "The *static pool*, *parameter servers* and *ring* are not the product, but separate models of "
-    "SwitchML, BytePS and Horovod."
+    "simulated network; some of these figures have a second entry, by real processes. *Computed* "
+    "means arithmetic, on real gradients or by the planner. The *standard hosts* of simulated "
+    "figures have links of 100 Gbit/s with a delay of 1 µs, and need 18 ns per packet. A packet "
+    "has 62 values (362 bytes on the wire), and every sum is checked. The *static pool*, "
+    "*parameter servers* and *ring* are not the product, but separate models of SwitchML, BytePS "
+    "and Horovod."
 )
 # Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [

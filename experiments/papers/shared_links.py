@@ -58,7 +58,7 @@ def figure_16a(size):
             Check(
                 "what the job keeps of its speed beside the flow, in the worst run",
                 table["kept_least"],
-                0.5,
+                0.4,
                 1.05,
             ),
             Check(
