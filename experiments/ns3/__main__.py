@@ -3,9 +3,10 @@
     make ns3
     .venv/bin/python -m experiments.ns3 [--only WORDS]
 
-Without congestion, every packet and every sum has to come at the same picosecond. With marks and
-losses the two may differ by 2 %, the number of cuts by 5 %. Where they have different rules, there
-is no bound. Prints a line per figure; exit status 1: one is beyond its bound.
+Every packet and every sum has to come at the same picosecond, and the same ones have to be marked
+and lost, where the two have the same rules. Where a rule differs by a part of a packet, figures may
+differ by 2 %, and where it differs by more, they have no bound. Prints a line per figure; exit
+status 1: one is beyond its bound.
 """
 
 import argparse
@@ -16,19 +17,21 @@ from experiments.ns3.comparison import Missing
 from experiments.report import program
 
 PARTS = {
-    "all-reduces without congestion": all_reduces.uncongested,
-    "packets without congestion": packets.uncongested,
-    "all-reduces with marks": all_reduces.congested,
-    "packets with losses and marks": packets.congested,
-    "packets where the rules differ": packets.with_other_rules,
+    "all-reduces without congestion": all_reduces.without_congestion,
+    "packets without congestion": packets.without_congestion,
+    "all-reduces, queues that mark": all_reduces.with_marks,
+    "packets, queues of whole packets": packets.of_whole_packets,
+    "all-reduces, packets that come as others leave": all_reduces.with_ties,
+    "packets, queues of any length": packets.with_losses,
+    "packets, other rules": packets.with_other_rules,
 }
 COLUMNS = "{:49}  {:31} {:>15} {:>15} {:>9}"
 
 
 def row(found):
-    equal = "equal" if found.difference == 0 else f"{found.difference:+.2%}"
+    equal = "equal" if found.difference == 0 else f"{found.difference:+.3%}"
     several = f"  largest of {len(found.ours)} runs" if len(found.ours) > 1 and found.bound else ""
-    wrong = "" if found.holds else f"  BEYOND {found.bound:.0%}"
+    wrong = "" if found.holds else f"  BEYOND {100 * found.bound:g}%"
     figures = [f"{value:,.3f}".rstrip("0").rstrip(".") for value in found.means]
     return COLUMNS.format(found.scenario, found.what, *figures, equal) + several + wrong
 

@@ -28,6 +28,7 @@ class Traffic:
     host_ns: int = 0
     queue_bytes: int = 0
     ecn_bytes: int = 0
+    gbit: float = 100  # of the receiver's link
 
 
 def draw(traffic, seed):
@@ -63,7 +64,7 @@ def send_both(traffic, packets):
     text = "".join(f"{when} {host} {size}\n" for when, host, size in packets)
     options = {
         "hosts": SENDERS + 1,
-        "gbit": 100,
+        "gbit": traffic.gbit,
         "delay_ns": DELAY_NS,
         "host_ns": traffic.host_ns,
         "queue_bytes": traffic.queue_bytes,
@@ -76,24 +77,43 @@ def send_both(traffic, packets):
     return fates(ours), fates(theirs)
 
 
-def uncongested():
-    for host_ns, sizes, name in (
-        (0, OURS, "random bursts of packets of 296 bytes"),
-        (0, MIXED, "random bursts of packets of 64 to 1,434 bytes"),
-        (18, MIXED, "the same, hosts that take 18 ns per packet"),
-    ):
-        traffic = Traffic(load=0.9, burst=8, sizes=sizes, host_ns=host_ns)
+UNCONGESTED = {
+    "bursts of 8, load 0.9, packets of 296 bytes": Traffic(0.9, 8),
+    "bursts of 8, load 0.9, of 64 to 1,434 bytes": Traffic(0.9, 8, MIXED),
+    "the same, hosts that take 18 ns per packet": Traffic(0.9, 8, MIXED, host_ns=18),
+}
+# Queues of whole packets, and few ties (all_reduces.py): about one packet in 40,000 still comes at
+# the picosecond at which another one leaves.
+PACKET = OURS[0] + AROUND
+WHOLE = {
+    "bursts of 8, load 0.9, queue of 40 packets": Traffic(
+        0.9, 8, queue_bytes=40 * PACKET, ecn_bytes=10 * PACKET, gbit=98.765432098
+    ),
+    "bursts of 64, load 1.2, queue of 180 packets": Traffic(
+        1.2, 64, queue_bytes=180 * PACKET, ecn_bytes=55 * PACKET, gbit=98.765432098
+    ),
+}
+
+
+def without_congestion():
+    yield from compare_fates(UNCONGESTED, "packets at the same picosecond", 0)
+
+
+def of_whole_packets():
+    yield from compare_fates(WHOLE, "packets of the same fate", 0.0002)
+
+
+def compare_fates(scenarios, what, bound):
+    for name, traffic in scenarios.items():
         runs = [send_both(traffic, draw(traffic, seed)) for seed in SEEDS]
         equal = tuple(sum(map(operator.eq, ours, theirs)) for ours, theirs in runs)
         sent = tuple(len(theirs) for _, theirs in runs)
-        yield Comparison(name, "packets at the same picosecond", equal, sent)
+        yield Comparison(name, what, equal, sent, bound)
 
 
 DROPPED = {
-    "random bursts of 8, load 0.9, queue of 15 kB": Traffic(
-        0.9, 8, queue_bytes=15_000, ecn_bytes=4_000
-    ),
-    "random bursts of 64, load 1.2, queue of 65 kB": Traffic(
+    "bursts of 8, load 0.9, queue of 15 kB": Traffic(0.9, 8, queue_bytes=15_000, ecn_bytes=4_000),
+    "bursts of 64, load 1.2, queue of 65 kB": Traffic(
         1.2, 64, queue_bytes=65_000, ecn_bytes=20_000
     ),
 }
@@ -115,7 +135,7 @@ BOUNDS = {
 TAIL = "99th percentile of the wait, ns"
 
 
-def congested():
+def with_losses():
     yield from play(DROPPED, BOUNDS)
 
 

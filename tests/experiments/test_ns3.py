@@ -32,7 +32,7 @@ def test_a_figure_beyond_its_bound_is_said_and_is_the_exit_status(monkeypatch, c
     assert "all within their bounds" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="1 figures are beyond their bounds"):
         ns3.main([])
-    assert "+3.00%  BEYOND 2%" in capsys.readouterr().out
+    assert "+3.000%  BEYOND 2%" in capsys.readouterr().out
 
 
 def test_without_ns3_it_says_how_to_get_it(monkeypatch, tmp_path):

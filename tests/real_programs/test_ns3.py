@@ -40,7 +40,7 @@ def test_a_simulator_that_is_a_little_wrong_is_noticed(wrong, monkeypatch, capsy
 
 
 def test_a_queue_that_is_a_tenth_longer_is_noticed(monkeypatch):
-    traffic = packets.DROPPED["random bursts of 8, load 0.9, queue of 15 kB"]
+    traffic = packets.DROPPED["bursts of 8, load 0.9, queue of 15 kB"]
     drawn = packets.draw(traffic, seed=1)
     run = packets.run
     monkeypatch.setattr(

@@ -1,7 +1,7 @@
 // All-reduces of jobs over ns-3's links. The rules of the protocol that decide when packets are
-// sent are stated here a second time, from docs/protocol.md §4 to §6: a switch and the server sum a
-// fragment once every child has sent it, the answer goes back down the tree, and a worker has a
-// window. There are no losses and no collisions here.
+// sent are stated here a second time, from docs/protocol.md §4 to §6: workers join; a switch and
+// the server sum a fragment once every child has sent it; the answer goes back down the tree; and a
+// worker has a window. There are no losses and no collisions here.
 
 #include <algorithm>
 #include <cstdio>
@@ -12,9 +12,10 @@
 namespace peer {
 namespace {
 
-constexpr std::uint32_t kAround = 66;        // bytes around a packet on the wire
-constexpr std::uint32_t kHead = 40 + 8;      // bytes before the values, in a packet
-constexpr std::uint32_t kJoinAck = 48 + 48;  // what lets a worker begin
+constexpr std::uint32_t kAround = 66;    // bytes around a packet on the wire
+constexpr std::uint32_t kHead = 40 + 8;  // bytes before the values, in a packet
+constexpr std::uint32_t kJoin = 48 + 416;
+constexpr std::uint32_t kJoinAck = 48 + 48;
 
 // §5, Congestion, without losses.
 class Window {
@@ -80,38 +81,31 @@ struct Setup {
   double stagger_ns;
 };
 
-// A node that sums: by job, its children and, unless it is the server, its parent.
+// A node that sums. The server is the one without a parent.
 class Summer {
  public:
-  struct Place {
+  struct Place {  // in a job's tree
     std::vector<std::uint32_t> children;
-    std::uint32_t parent = 0;
-    bool is_server = false;
+    std::optional<std::uint32_t> parent;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>>
+        ways;  // a worker below, and by which child
+    std::size_t joined = 0;
   };
 
-  Summer(Fabric& fabric, const Setup& setup) : fabric_(fabric), setup_(setup) {}
+  explicit Summer(Fabric& fabric) : fabric_(fabric) {}
 
   std::uint32_t host = 0;
-  std::map<std::uint32_t, Place> places;
-  std::uint64_t completed = 0;  // fragments, at the server
+  std::map<std::uint32_t, Place> places;  // by job
+  std::uint64_t completed = 0;            // fragments, at the server
 
   void receive(const Message& message) {
-    const Place& place = places.at(message.job);
-    if (message.is_answer) return down(place, message);
-    Sum& sum = sums_[{message.job, message.sequence}];
-    sum.ecn |= message.ecn;
-    if (++sum.packets < place.children.size()) return;
-    Message done = message;
-    done.ecn = sum.ecn;
-    sums_.erase({message.job, message.sequence});
-    if (!place.is_server) return send(done, place.parent);
-    ++completed;
-    done.is_answer = true;
-    down(place, done);
-  }
-
-  void down(const Place& place, const Message& message) {
-    for (const std::uint32_t child : place.children) send(message, child);
+    Place& place = places.at(message.job);
+    switch (message.kind) {
+      case Message::kGradient: return sum(place, message);
+      case Message::kParameter: return down(place, message);
+      case Message::kJoin: return join(place, message);
+      case Message::kJoinAck: return pass_down(place, message);
+    }
   }
 
  private:
@@ -120,6 +114,41 @@ class Summer {
     bool ecn = false;
   };
 
+  void sum(const Place& place, Message message) {
+    Sum& sum = sums_[{message.job, message.about}];
+    sum.ecn |= message.ecn;
+    if (++sum.packets < place.children.size()) return;
+    message.ecn = sum.ecn;
+    sums_.erase({message.job, message.about});
+    if (place.parent) return send(message, *place.parent);
+    ++completed;
+    message.kind = Message::kParameter;
+    down(place, message);
+  }
+
+  void down(const Place& place, const Message& message) {
+    for (const std::uint32_t child : place.children) send(message, child);
+  }
+
+  // The server answers when all have joined through the tree, and then each straight JOIN.
+  void join(Place& place, Message message) {
+    if (place.parent) return send(message, *place.parent);
+    message.kind = Message::kJoinAck;
+    message.wire_bytes = kJoinAck + kAround;
+    if (message.is_straight) return send(message, message.about);
+    if (++place.joined < place.ways.size()) return;
+    for (const auto& [worker, child] : place.ways) {
+      message.about = worker;
+      send(message, child);
+    }
+  }
+
+  void pass_down(const Place& place, const Message& message) {
+    for (const auto& [worker, child] : place.ways) {
+      if (worker == message.about) send(message, child);
+    }
+  }
+
   void send(Message message, std::uint32_t to) {
     message.from = host;
     message.to = to;
@@ -127,7 +156,6 @@ class Summer {
   }
 
   Fabric& fabric_;
-  const Setup& setup_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Sum> sums_;
 };
 
@@ -146,14 +174,21 @@ class Worker {
 
   std::uint32_t host = 0;
   std::uint32_t parent = 0;
+  std::uint32_t server = 0;
 
   const Window& window() const { return window_; }
   std::uint64_t marked_answers() const { return marked_answers_; }
 
-  // The first answer is the JOIN_ACK.
+  void join() {
+    for (const bool is_straight : {false, true}) {
+      fabric_.send({host, is_straight ? server : parent, job_, host, kJoin + kAround,
+                    Message::kJoin, is_straight});
+    }
+  }
+
   void receive(const Message& message) {
-    if (has_begun_) accept(message);
-    has_begun_ = true;
+    if (message.is_straight) return;  // by then it has joined through the tree
+    if (message.kind == Message::kParameter) accept(message);
     transmit();
   }
 
@@ -162,9 +197,9 @@ class Worker {
     in_flight_ -= setup_.packet;
     marked_answers_ += message.ecn;
     window_.on_answer(message.ecn, is_full_);
-    answered_[message.sequence] = true;
+    answered_[message.about] = true;
     while (base_ < next_ && answered_[base_]) ++base_;
-    if (--unanswered_[message.sequence / setup_.fragments] > 0) return;
+    if (--unanswered_[message.about / setup_.fragments] > 0) return;
     ++completed_;
     on_completed_();
   }
@@ -190,7 +225,7 @@ class Worker {
   std::vector<std::uint32_t> unanswered_;  // by operation
   std::uint32_t base_ = 0, next_ = 0, completed_ = 0;
   std::uint64_t in_flight_ = 0, marked_answers_ = 0;
-  bool is_full_ = false, has_begun_ = false;
+  bool is_full_ = false;
 };
 
 class Cluster {
@@ -204,11 +239,10 @@ class Cluster {
   }
 
   void run() {
-    for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
-      ns3::Simulator::Schedule(ns3::PicoSeconds(job * setup_.stagger_ns * 1000), [this, job] {
-        Message join_ack{.job = job, .wire_bytes = kJoinAck + kAround, .is_answer = true};
-        server_->down(server_->places.at(job), join_ack);
-      });
+    for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+      const std::uint32_t job = i / setup_.workers;
+      ns3::Simulator::Schedule(ns3::NanoSeconds(job * setup_.stagger_ns),
+                               [worker = workers_[i].get()] { worker->join(); });
     }
     ns3::Simulator::Run();
   }
@@ -253,19 +287,13 @@ class Cluster {
   }
 
   Summer* add_summer(std::uint32_t rack, const LinkPlan& link) {
-    summers_.push_back(std::make_unique<Summer>(fabric_, setup_));
+    summers_.push_back(std::make_unique<Summer>(fabric_));
     Summer* summer = summers_.back().get();
     summer->host = fabric_.add_host(rack, link, [summer](const Message& m) { summer->receive(m); });
     return summer;
   }
 
-  static void join(Summer* parent, std::uint32_t job, std::uint32_t child) {
-    parent->places[job].children.push_back(child);
-  }
-
   void add_job(std::uint32_t job, const LinkPlan& link) {
-    server_->places[job].is_server = true;
-    std::vector<bool> has_switch(setup_.racks);
     for (std::uint32_t rank = 0; rank < setup_.workers; ++rank) {
       const std::uint32_t rack = rank * setup_.racks / setup_.workers;
       workers_.push_back(std::make_unique<Worker>(fabric_, setup_, job, [this, job, rank] {
@@ -274,17 +302,37 @@ class Cluster {
       Worker* worker = workers_.back().get();
       worker->host =
           fabric_.add_host(rack, link, [worker](const Message& m) { worker->receive(m); });
-      Summer* parent = setup_.levels == 0 ? server_ : switches_[rack];
-      worker->parent = parent->host;
-      join(parent, job, worker->host);
-      has_switch[rack] = setup_.levels > 0;
+      const std::vector<Summer*> path = path_from(rack);
+      worker->parent = path.front()->host;
+      worker->server = server_->host;
+      std::uint32_t child = worker->host;
+      for (std::size_t i = 0; i < path.size(); ++i) {
+        Summer::Place& place = path[i]->places[job];
+        place.ways.push_back({worker->host, child});
+        if (i + 1 < path.size()) place.parent = path[i + 1]->host;
+        child = path[i]->host;
+      }
     }
-    for (std::uint32_t rack = 0; rack < setup_.racks; ++rack) {
-      if (!has_switch[rack]) continue;
-      const bool below = setup_.levels == 2 && rack + 1 < setup_.racks;
-      Summer* parent = below ? switches_.back() : server_;
-      switches_[rack]->places[job].parent = parent->host;
-      join(parent, job, switches_[rack]->host);
+    // In the order in which they join: workers first, then the switches behind others.
+    for (const auto& summer : summers_) {
+      const auto found = summer->places.find(job);
+      if (found != summer->places.end()) add_children(found->second);
+    }
+  }
+
+  std::vector<Summer*> path_from(std::uint32_t rack) const {
+    if (setup_.levels == 0) return {server_};
+    const bool passes_last = setup_.levels == 2 && rack + 1 < setup_.racks;
+    if (!passes_last) return {switches_[rack], server_};
+    return {switches_[rack], switches_.back(), server_};
+  }
+
+  static void add_children(Summer::Place& place) {
+    for (const bool is_worker : {true, false}) {
+      for (const auto& [worker, child] : place.ways) {
+        const bool is_new = std::ranges::find(place.children, child) == place.children.end();
+        if ((worker == child) == is_worker && is_new) place.children.push_back(child);
+      }
     }
   }
 

@@ -30,13 +30,13 @@ int main(int argc, char** argv) {
   }
   link.gbit = options.number("gbit");
   fabric.add_host(0, link, [&](const peer::Message& message) {
-    arrivals[message.sequence] = {ns3::Simulator::Now().GetPicoSeconds(), message.ecn};
+    arrivals[message.about] = {ns3::Simulator::Now().GetPicoSeconds(), message.ecn};
   });
   std::int64_t when = 0;
   peer::Message message{.to = receiver};
   while (std::cin >> when >> message.from >> message.wire_bytes) {
     message.wire_bytes += kAround;
-    message.sequence = static_cast<std::uint32_t>(arrivals.size());
+    message.about = static_cast<std::uint32_t>(arrivals.size());
     ns3::Simulator::Schedule(ns3::PicoSeconds(when), [&fabric, message] { fabric.send(message); });
     arrivals.push_back(std::nullopt);
   }

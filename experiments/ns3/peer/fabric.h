@@ -42,12 +42,15 @@ class Options {
 };
 
 struct Message {
+  enum Kind : std::uint32_t { kGradient, kParameter, kJoin, kJoinAck };
+
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint32_t job = 0;
-  std::uint32_t sequence = 0;
+  std::uint32_t about = 0;  // a fragment's sequence, or the host of the worker that joins
   std::uint32_t wire_bytes = 0;
-  bool is_answer = false;
+  Kind kind = kGradient;
+  bool is_straight = false;  // of JOINs: past all switches
   bool ecn = false;
 };
 
