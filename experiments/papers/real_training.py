@@ -128,9 +128,8 @@ def figure_11(size):
         f"After {steps} steps the loss on the test set is {mean(loss, 'none', atp):.4f} over ATP "
         f"and {mean(loss, 'none', gloo):.4f} over Gloo. With 1 % loss and with {FEW} aggregators "
         f"ATP's is {'the same to the last bit' if apart == 0 else f'up to {apart:.1e} away'}, "
-        f"although the switch then sums {mean(in_switch, 'loss', atp):.0%} and "
-        f"{mean(in_switch, 'few', atp):.0%} of the fragments instead of "
-        f"{mean(in_switch, 'none', atp):.0%}. An accuracy of {target:.0%} takes "
+        f"although with {FEW} aggregators the switch sums only {mean(in_switch, 'few', atp):.0%} "
+        f"of the fragments. An accuracy of {target:.0%} takes "
         f"{mean(to_target, 'none', atp):.0f} steps over ATP and {mean(to_target, 'none', gloo):.0f}"
         " over Gloo. The time to it, over ATP and over Gloo: "
         + "; ".join(
