@@ -255,6 +255,7 @@ def figure_20(size):
         "throughput relative to alone",
     )
     figure.axes[0].tick_params(axis="x", labelsize=7)
+    figure.axes[0].set_ylim(0, 1.25)  # with room for the legend
     return Outcome(
         "Throughput relative to running alone (the number after a model is its number of workers): "
         + "; ".join(f"{pair}: {at[pair, 1]:.0%} and {at[pair, 2]:.0%}" for pair in pairs)
@@ -311,7 +312,7 @@ ENTRIES = [
         "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. A "
         "pair of jobs and both jobs alone run at the same time, in networks of their own, and "
         "every element of every sum is checked.",
-        "roughly yes",
+        "yes: a job loses less than in the paper",
         figure_20,
     ),
 ]
