@@ -200,7 +200,7 @@ EndsVolume ends_of(const CostInputs& inputs, Mesh mesh, Collective collective) {
 Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                    Collective collective) {
   const EndsVolume volume = ends_of(inputs, mesh, collective);
-  const double bytes = summed_bytes(inputs, collective);
+  const double bytes = summed_bytes(inputs);
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k2) {
     return {.all_reduced_bytes = volume.all_reduced2 * bytes,
@@ -296,10 +296,9 @@ double norm_seconds(const CostInputs& inputs, const DimensionCost& second, doubl
 
 }  // namespace
 
-double summed_bytes(const CostInputs& inputs, Collective collective) {
+double summed_bytes(const CostInputs& inputs) {
   const std::uint32_t bytes = inputs.model.bytes_per_element;
-  const bool widens = inputs.options.runtime && collective != Collective::kAggregation;
-  return widens ? std::max(4u, bytes) : bytes;
+  return inputs.options.runtime ? std::max(4u, bytes) : bytes;
 }
 
 std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
@@ -309,8 +308,7 @@ std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh me
   CollectiveSet halves = allowed;
   // The runtime's all-gathers always use a ring.
   halves.ring |= inputs.options.runtime && !allowed.gloo;
-  const auto all =
-      allowed_all_reduces(inputs.interconnect, geometry, halves, inputs.model.bytes_per_element);
+  const auto all = allowed_all_reduces(inputs.interconnect, geometry, halves, summed_bytes(inputs));
   std::vector<DimensionOption> result;
   for (const AllReduceCost& cost : all) {
     if (cost.collective == Collective::kRing && !allowed.ring) continue;
@@ -354,7 +352,7 @@ Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                     Collective collective) {
   const LayerVolume volume =
       volume_of_layer(inputs, mesh, accounting_of(inputs.options, collective));
-  const double summed = summed_bytes(inputs, collective);
+  const double summed = summed_bytes(inputs);
   // Each chunk moves its part of the bytes in a separate operation.
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k1) {

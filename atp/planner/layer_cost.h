@@ -86,8 +86,8 @@ void describe(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout, Lay
 Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                     Collective collective);
 
-// Bytes per value that `collective` sums.
-double summed_bytes(const CostInputs& inputs, Collective collective);
+// Bytes per value that is summed.
+double summed_bytes(const CostInputs& inputs);
 
 // The volume of the layer, by the given accounting.
 LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting);

@@ -162,8 +162,7 @@ class Passes {
     if (mesh_.d1 == 1) return 0;
     const LayerVolume volume = volume_of_layer(inputs_, mesh_, Accounting::kPlain);
     const Rate& rate = first_.all_reduce_rate;
-    return volume.copies_all_reduced1 * summed_bytes(inputs_, first_.collective) *
-               rate.seconds_per_byte +
+    return volume.copies_all_reduced1 * summed_bytes(inputs_) * rate.seconds_per_byte +
            volume.copies_all_reduces1 * rate.seconds;
   }
   // The maximum and the sums, for all chunks at once.
@@ -207,15 +206,13 @@ class Passes {
     if (mesh_.d1 == 1) return 0;
     const bool scatters = splits_tokens_ && first_.reduce_scatter != Collective::kNone;
     return (scatters ? first_.reduce_scatter_rate : first_.all_reduce_rate)
-        .of(tokens_ * h() / mesh_.d2 * summed_bytes(inputs_, first_.collective));
+        .of(tokens_ * h() / mesh_.d2 * summed_bytes(inputs_));
   }
   double gathered1() const {
     return first_.all_gather_rate.of(tokens_ * h() / mesh_.d2 * element());
   }
   double of_row(double width) const { return tokens_ * width / mesh_.d1; }
-  double summed_of_row(double width) const {
-    return of_row(width) * summed_bytes(inputs_, second_.collective);
-  }
+  double summed_of_row(double width) const { return of_row(width) * summed_bytes(inputs_); }
   double summed2(double width) const {
     return mesh_.d2 == 1 ? 0 : second_.all_reduce_rate.of(summed_of_row(width));
   }

@@ -155,7 +155,7 @@ class ATPAttention(nn.Module):
         yield
         whole = arrive(token, gather)
         output = self.get_submodule(self._output)
-        result = yield from output.steps(whole, input_is_whole=self.mesh.second.size == 1)
+        result = yield from output.steps(whole, gather)
         return result if self.dropout is None else self.dropout(result)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

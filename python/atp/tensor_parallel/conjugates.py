@@ -41,11 +41,13 @@ from atp.tensor_parallel.moves import (
     Slicing,
     Tokens,
 )
+from atp.tensor_parallel.precision import is_half, product_in_float32
 
 __all__ = [
     "Hop",
     "arrive",
     "depart",
+    "depart_product",
     "enter",
     "f1",
     "f2",
@@ -53,13 +55,13 @@ __all__ = [
     "f4",
     "gather",
     "gather_tokens_hop",
-    "product",
     "reduce_hop",
     "scatter_tokens_hop",
 ]
 
 
-# x times the transpose of a weight. `replay` substitutes something that costs nothing.
+# x times the transpose of a weight, and a bias. `replay`, which has no half precision, substitutes
+# something that costs nothing.
 _multiply = torch.nn.functional.linear
 
 
@@ -73,6 +75,7 @@ class Hop:
 
     forward, backward: the collectives.
     bias: `slicing` takes this rank's slice of it, which is added to the result.
+    dtype: of the tensors on both ends; a partial product may have more bits on its way.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Hop:
         self.going: Landing | None = None
         self.returning: Landing | None = None
         self.bias: torch.Tensor | None = None
+        self.dtype: torch.dtype | None = None
 
     def send_back(self, gradient: torch.Tensor) -> None:
         self.returning = self.backward.start(gradient)
@@ -94,33 +98,29 @@ class Hop:
     def take_returned(self) -> torch.Tensor:
         assert self.returning is not None, "backward ran twice over one collective"
         landing, self.returning = self.returning, None
-        return landing.land()
+        return landing.land().to(self.dtype)
 
     def take_arrived(self) -> torch.Tensor:
         assert self.going is not None
         landing, self.going = self.going, None
         result = landing.land().detach()  # the input has an autograd history; this gets its own
-        if self.bias is None:
-            return result
-        bias, self.bias = self.bias, None
-        return result.add_(self.slicing[0].bias(bias, self.slicing[1]) if self.slicing else bias)
+        if self.bias is not None:
+            bias, self.bias = self.bias, None
+            result.add_(self.slicing[0].bias(bias, self.slicing[1]) if self.slicing else bias)
+        return result.to(self.dtype)
 
 
 class _Depart(Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, bias: torch.Tensor | None, hop: Hop) -> torch.Tensor:
-        ctx.hop = hop
-        hop.bias = bias
+    def forward(ctx: Any, x: torch.Tensor, hop: Hop) -> torch.Tensor:
+        ctx.hop, hop.dtype = hop, x.dtype
         hop.going = hop.forward.start(x)
         return x.new_empty(0)  # stands for the result until it arrives
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: torch.Tensor):
-        gradient = ctx.hop.take_returned()
-        # The conjugate has completed the gradient, so the bias's is the same along dimension 2.
-        of_bias = gradient.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
-        return gradient, of_bias, None
+        return ctx.hop.take_returned(), None
 
 
 class _Arrive(Function):
@@ -142,7 +142,7 @@ class _Arrive(Function):
 class _Enter(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, hop: Hop) -> torch.Tensor:
-        ctx.hop = hop
+        ctx.hop, hop.dtype = hop, x.dtype
         return x.view_as(x)
 
     @staticmethod
@@ -151,45 +151,74 @@ class _Enter(Function):
         return ctx.hop.take_returned(), None  # started by the product
 
 
-class _Product(Function):
+class _DepartProduct(Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
-        ctx.hop = hop
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        inwards: Hop,
+        outwards: Hop,
+    ) -> torch.Tensor:
+        ctx.inwards, ctx.outwards, outwards.dtype = inwards, outwards, x.dtype
         ctx.save_for_backward(x, weight)
-        return _multiply(x, weight)
+        if outwards.forward.sums:
+            outwards.bias = bias
+            partial = _partial_product(x, weight)
+        else:
+            partial = _multiply(x, weight, bias)
+        outwards.going = outwards.forward.start(partial)
+        return x.new_empty(0)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor):
+    def backward(ctx: Any, _: torch.Tensor):
         x, weight = ctx.saved_tensors
-        of_x = of_weight = None
+        gradient = ctx.outwards.take_returned()
+        of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
-            of_x = _multiply(gradient, weight.mT)
-            ctx.hop.send_back(of_x)  # runs while the weight's gradient is computed (§4.2)
+            multiply = _partial_product if ctx.inwards.backward.sums else _multiply
+            # In flight while the weight's gradient is computed (§4.2).
+            ctx.inwards.send_back(multiply(gradient, weight.mT))
+            of_x = x.new_zeros(()).expand_as(x)  # the hop has the gradient
         if ctx.needs_input_grad[1]:
             of_weight = _gradient_of_weight(gradient, x)
-        return of_x, of_weight, None
+        if ctx.needs_input_grad[2]:
+            # The conjugate has completed the gradient, so the bias's is the same along dimension 2.
+            of_bias = gradient.flatten(0, -2).sum(0)
+        return of_x, of_weight, of_bias, None, None
 
 
-def depart(x: torch.Tensor, hop: Hop, bias: torch.Tensor | None = None) -> torch.Tensor:
+def _partial_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A product that is summed over ranks: rounded to half precision only after the sum."""
+    return (product_in_float32 if is_half(x) else _multiply)(x, weight)
+
+
+def depart(x: torch.Tensor, hop: Hop) -> torch.Tensor:
     """Starts the hop's collective on `x`, which it may overwrite; returns a placeholder."""
-    return _Depart.apply(x, bias, hop)
+    return _Depart.apply(x, hop)
+
+
+def depart_product(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, inwards: Hop, outwards: Hop
+) -> torch.Tensor:
+    """Starts the hop `outwards` on x times the transpose of `weight`; returns a placeholder.
+
+    Backward it starts `inwards`, with which `x` must come from `enter`, or from `arrive` with
+    nothing in between.
+    """
+    return _DepartProduct.apply(x, weight, bias, inwards, outwards)
 
 
 def arrive(token: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """Waits for the collective's result, and adds the bias."""
+    """Waits for the collective's result; adds the bias, if it is a product's."""
     return _Arrive.apply(token, hop)
 
 
 def enter(x: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """`x` itself; backward, the sum of its gradients, which `product` has started."""
+    """`x` itself; backward, the sum of its gradients, which `depart_product` has started."""
     return _Enter.apply(x, hop)
-
-
-def product(x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """x times the transpose of `weight`; `x` must come from `enter`, or from `arrive` with nothing
-    in between, with the same hop."""
-    return _Product.apply(x, weight, hop)
 
 
 def reduce_hop(dimension: Dimension) -> Hop:

@@ -83,13 +83,12 @@ class Dimension:
     def all_reduce(self, tensor: torch.Tensor, op=dist.ReduceOp.SUM) -> Flight:
         """Sums `tensor`, which must be contiguous, in place.
 
-        Half precision is summed in float32 and rounded once. The network does so itself. Gloo
-        would round on every rank, and our ring sums only float32 and float64, so both get
-        float32, twice the bytes.
+        Half precision is summed in float32 and rounded once: Gloo would round on every rank, and
+        our ring sums only float32 and float64. The network has 32 bits for each value anyway.
         """
         if self.size == 1:
             return Flight(tensor)
-        own = self._summable(tensor)
+        own = widened(tensor)
         self.traffic.add("all_reduce", own)
         work = dist.all_reduce(own, op=op, group=self.group, async_op=True)
         return Flight(own, work, None if own is tensor else tensor)
@@ -109,13 +108,10 @@ class Dimension:
         """The sum over all ranks of `stacked[index]`."""
         if self.size == 1:
             return Flight(stacked[0])
-        own = self._summable(stacked)
+        own = widened(stacked)
         self.traffic.add("reduce_scatter", own)
         mine = torch.empty_like(own[0])
         work = dist.reduce_scatter_single(
             mine.view(-1), own.view(-1), group=self.group, async_op=True
         )
         return Flight(mine, work, None if own is stacked else torch.empty_like(stacked[0]))
-
-    def _summable(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if self.algorithm == "innetwork" else widened(tensor)

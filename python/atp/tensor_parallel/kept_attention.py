@@ -250,7 +250,7 @@ class _Output(ATPLinear):
             )
         hop = gather_hop(second, self.slicing)
         whole = arrive(depart(x, hop), hop)
-        return self.heads.leave(run(self.steps(whole, input_is_whole=second.size == 1)))
+        return self.heads.leave(run(self.steps(whole, hop)))
 
 
 class _OutputDropout(ATPDropout):

@@ -12,9 +12,9 @@ from atp.tensor_parallel.conjugates import (
     Hop,
     arrive,
     depart,
+    depart_product,
     enter,
     gather_tokens_hop,
-    product,
     reduce_hop,
     scatter_tokens_hop,
 )
@@ -143,16 +143,11 @@ class ATPLinear(nn.Module):
         """The dimension over which the inputs are split and the products summed."""
         return self.mesh.second if self.style == "column" else self.mesh.first
 
-    def steps(self, x: torch.Tensor, *, input_is_whole: bool = True) -> Steps:
-        """Like forward. Without input_is_whole, the producer of x sums its gradients."""
-        inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
-        outwards = self._outward_hop()
+    def steps(self, x: torch.Tensor, arrived: Hop | None = None) -> Steps:
+        """Like forward. arrived: the collective that x comes from, if that is done already."""
         weight, bias = self.operand("weight"), self.operand("bias")
-        x, weight, bias = as_autocast_does(x, weight, bias)
-        x = yield from _entering(x, inwards)
-        token = depart(product(x, weight, inwards), outwards, bias)
-        yield
-        return arrive(token, outwards)
+        inwards, outwards = arrived or self._inward_hop(), self._outward_hop()
+        return (yield from _product_steps(x, weight, bias, inwards, outwards, arrived is not None))
 
     def _inward_hop(self) -> Hop:
         if self.style == "column" and self.mesh.splits_tokens:
@@ -190,12 +185,23 @@ def column_steps(
     inwards = arrived or first._inward_hop()
     weight = _side_by_side([linear.operand("weight") for linear in linears])
     bias = _side_by_side(_biases(linears))
+    return (yield from _product_steps(x, weight, bias, inwards, hop, arrived is not None))
+
+
+def _product_steps(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    inwards: Hop,
+    outwards: Hop,
+    has_arrived: bool,
+) -> Steps:
     x, weight, bias = as_autocast_does(x, weight, bias)
-    if arrived is None:
+    if not has_arrived:
         x = yield from _entering(x, inwards)
-    token = depart(product(x, weight, inwards), hop, bias)
+    token = depart_product(x, weight, bias, inwards, outwards)
     yield
-    return arrive(token, hop)
+    return arrive(token, outwards)
 
 
 def _entering(x: torch.Tensor, inwards: Hop) -> Steps:

@@ -7,7 +7,7 @@ core), or some of the tokens of each sequence (sequence parallelism).
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -114,8 +114,13 @@ class Tokens:
 
 
 class Move(Protocol):
-    """Starts on `tensor`, which it may overwrite; `land` returns the result later."""
+    """Starts on `tensor`, which it may overwrite; `land` returns the result later.
 
+    sums: whether the result contains a sum over several ranks.
+    """
+
+    @property
+    def sums(self) -> bool: ...
     def start(self, tensor: torch.Tensor) -> "Landing": ...
 
 
@@ -134,6 +139,8 @@ class Landing:
 class Keep:
     """Leaves the tensor where it is."""
 
+    sums = False
+
     def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(Flight(tensor))
 
@@ -143,6 +150,10 @@ class AllReduce:
     """The sum over a dimension, on all of its ranks."""
 
     dimension: Dimension
+
+    @property
+    def sums(self) -> bool:
+        return self.dimension.size > 1
 
     def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(self.dimension.all_reduce(tensor.contiguous()))
@@ -154,6 +165,10 @@ class ReduceSlice:
 
     dimension: Dimension
     slicing: Slicing
+
+    @property
+    def sums(self) -> bool:
+        return self.dimension.size > 1
 
     def start(self, tensor: torch.Tensor) -> Landing:
         if self.dimension.fused:
@@ -172,6 +187,7 @@ class Slice:
 
     dimension: Dimension
     slicing: Slicing
+    sums: ClassVar[bool] = False
 
     def start(self, tensor: torch.Tensor) -> Landing:
         own = self.slicing.split(tensor)[self.dimension.index]
@@ -184,6 +200,7 @@ class Gather:
 
     dimension: Dimension
     slicing: Slicing
+    sums: ClassVar[bool] = False
 
     def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(self.dimension.all_gather(tensor), self.slicing.join)

@@ -80,7 +80,7 @@ def _without_products() -> Iterator[None]:
         conjugates._multiply, conjugates._gradient_of_weight = real
 
 
-def _allocate(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def _allocate(x: torch.Tensor, weight: torch.Tensor, _bias: torch.Tensor | None = None):
     return x.new_full((*x.shape[:-1], weight.shape[0]), 0.5)
 
 

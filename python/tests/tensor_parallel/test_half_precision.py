@@ -3,9 +3,11 @@
 import collections
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from atp.tensor_parallel import (
+    ATPLinear,
     Norm,
     init_mesh,
     parallelize,
@@ -116,3 +118,64 @@ def test_bfloat16_is_no_further_from_float32_than_torchs(gloo_ranks):
             squares[tensor][i] += sum(result[case][i] for result in results)
     for tensor, (ours, torchs) in squares.items():
         assert ours <= 1.5**2 * torchs, tensor
+
+
+def products(_rank):
+    """{(product, type): (its error, that of the exact one rounded once)}, of sums over ranks."""
+    found = {}
+    for style, shape in (("row", (4, 1)), ("column", (1, 4))):
+        mesh = init_mesh(*shape)
+        for dtype in HALVES:
+            layer = ATPLinear(256, 64, style, mesh=mesh, dtype=dtype, site="layer")
+            whole, own = draw(64, 256).to(dtype), slice(64 * dist.get_rank(), None)
+            with torch.no_grad():
+                layer.weight.copy_(whole[:, own][:, :64])
+                layer.bias.fill_(1)
+            x = draw(16, 256, seed=1).to(dtype)
+            exact = x.double() @ whole.double().T + 1
+            for autocast in (False, True) if dtype == torch.bfloat16 else (False,):
+                with torch.autocast("cpu", dtype, enabled=autocast):
+                    sum_of_all = layer(x[:, own][:, :64].contiguous())
+                found[style, dtype, autocast] = errors(sum_of_all, exact)
+        mesh.close()
+    # The gradient of an input is such a sum, too.
+    mesh = init_mesh(4, 1)
+    for dtype in HALVES:
+        layer = ATPLinear(64, 256, "column", bias=False, mesh=mesh, dtype=dtype, site="layer")
+        whole = draw(256, 64).to(dtype)
+        with torch.no_grad():
+            layer.weight.copy_(whole[64 * mesh.row :][:64])
+        x = draw(16, 64).to(dtype).requires_grad_()
+        gradient = draw(16, 256, seed=1).to(dtype)
+        layer(x).backward(gradient[:, 64 * mesh.row :][:, :64].contiguous())
+        found["gradient", dtype] = errors(x.grad, gradient.double() @ whole.double())
+    return found
+
+
+def errors(found, exact):
+    return error(found.detach(), exact), error(exact.to(found.dtype), exact)
+
+
+def test_a_sum_of_products_is_rounded_once(gloo_ranks):
+    """A rank's product is rounded only after the sum: each sum is the nearest to the exact one,
+    except where float32's own rounding decides."""
+    for found in gloo_ranks.run(4, products, backend="gloo"):
+        assert len(found) == 8
+        for what, (ours, nearest) in found.items():
+            assert ours <= 1.01 * nearest, what
+
+
+def test_sums_of_half_precision_are_rounded_once(gloo_ranks):
+    def body(rank):
+        dimension = init_mesh(4, 1, fused=True).first
+        found = []
+        for dtype in HALVES:
+            each = [draw(4, 64, seed=seed).to(dtype) for seed in range(4)]
+            exact = sum(one.double() for one in each)
+            found.append(errors(dimension.all_reduce(each[rank].clone()).land(), exact))
+            found.append(errors(dimension.reduce_scatter(each[rank]).land(), exact[rank]))
+        return found
+
+    for found in gloo_ranks.run(4, body, backend="gloo"):
+        for ours, nearest in found:
+            assert ours <= 1.01 * nearest

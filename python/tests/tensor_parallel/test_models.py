@@ -5,10 +5,12 @@ import dataclasses
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch  # noqa: F401 (the ring)
 from atp.tensor_parallel import (
+    EmbeddingRole,
     Norm,
     Transformer,
     TransformerConfig,
@@ -162,5 +164,25 @@ def test_a_norm_equals_torchs(gloo_ranks, kind, with_weights):
         norm = parallelize(copy.deepcopy(whole), {"0": Norm()})
         own = slice(8 * mesh.column, 8 * (mesh.column + 1))
         return torch.allclose(norm(x[:, own]), whole(x)[:, own], rtol=1e-12, atol=1e-12)
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4
+
+
+def test_the_token_of_padding_gets_no_gradient(gloo_ranks):
+    tokens = torch.tensor([[0, 3, 5, 3], [7, 3, 1, 0]])
+
+    def make_table():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Embedding(8, 16, padding_idx=3).double())
+
+    def body(_rank):
+        mesh, whole = init_mesh(2, 2), make_table()
+        model = parallelize(make_table(), {"0": EmbeddingRole()}, mesh)
+        for one in (whole, model):
+            one(tokens).square().sum().backward()
+        cut = cuts_of(model)["0.weight"]
+        return torch.equal(
+            model[0].weight.grad, cut.take(whole[0].weight.grad, mesh.shape, mesh.row, mesh.column)
+        )
 
     assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4

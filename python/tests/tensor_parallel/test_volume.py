@@ -116,6 +116,35 @@ def test_key_value_heads_that_ranks_of_a_row_share_are_sent_as_planned(gloo_rank
     assert gloo_ranks.run(4, body, backend="gloo") == [planned] * 4
 
 
+@pytest.mark.parametrize("collective", ["gloo", "aggregation"])
+def test_half_precision_sends_what_the_planner_predicts(gloo_ranks, collective):
+    """Sums have four bytes per value, whatever sums them, and gathers two."""
+    host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction",
+            "aggregation": {"wire_bytes_per_value": 4}}  # fmt: skip
+    answer = plan({"levels": [host]}, MODEL_FILES["Llama"], 4, batch=BATCH, sequence=SEQUENCE,
+                  element_bytes=2, collectives=[collective], runtime=True)  # fmt: skip
+    planned = {
+        one.mesh: [dimension.bytes for dimension in one.dimensions]
+        for one in (answer, *answer.runners_up)
+    }
+    assert set(planned) == {(4, 1), (2, 2), (1, 4)}
+
+    def body(_rank):
+        sent = {}
+        for shape in planned:
+            mesh = init_mesh(*shape, fused=False)
+            torch.manual_seed(0)
+            block = parallelize(Block(LLAMA).bfloat16())
+            x = COLUMNS.take(inputs(torch.bfloat16)[0], shape, 0, mesh.column)
+            block(x.requires_grad_()).sum().backward()
+            norms = 4 * TOKENS * 4 if shape[1] > 1 else 0
+            sent[shape] = [mesh.first.traffic.total(), mesh.second.traffic.total() - norms]
+            mesh.close()
+        return sent
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [planned] * 4
+
+
 @pytest.mark.parametrize("vocabulary", [256, 29])  # the last of four rows has 5 of these
 def test_a_step_sends_what_the_planner_predicts(gloo_ranks, vocabulary):
     """Embedding, two layers, last norm, head and loss, forward and backward."""
