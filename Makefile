@@ -76,7 +76,7 @@ $(ns3)/installed: requirements-ns3.txt
 	@touch $@
 
 $(ns3)/all_reduce $(ns3)/arrivals: $(ns3)/%: experiments/ns3/peer/%.cc experiments/ns3/peer/fabric.h $(ns3)/installed
-	@$(CXX) -std=c++20 -O2 -Wall -Wextra -isystem $(ns3)/ns3/include $< -o $@ -L$(ns3)/ns3/lib64 \
+	@$(CXX) -std=c++20 -O2 -Wall -Wextra -I. -isystem $(ns3)/ns3/include $< -o $@ -L$(ns3)/ns3/lib64 \
 	  -Wl,-rpath,'$$ORIGIN/ns3/lib64' -lns3.44-point-to-point -lns3.44-network -lns3.44-core
 
 ns3:

@@ -77,6 +77,7 @@ ALLOWED = {
         "atp/config/text",
         "atp/config/site",
         "atp/cli/command",
+        "atp/cli/node",
     ],
     "atp/cli/node": [
         "atp/base",

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "fabric.h"
+#include "experiments/ns3/peer/fabric.h"
 
 namespace {
 
