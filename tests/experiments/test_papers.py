@@ -5,7 +5,16 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, layers, page, real_racks, real_switch, store, sweep
+from experiments.papers import (
+    gradients,
+    layers,
+    page,
+    real_racks,
+    real_switch,
+    real_training,
+    store,
+    sweep,
+)
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -178,6 +187,25 @@ def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, 
     monkeypatch.setattr(module, name, broken)
     problems = papers.run_all(find([key]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
+
+
+def test_counters_of_a_node_are_those_last_written_by_a_time(tmp_path):
+    stats = tmp_path / "server.jsonl"
+    lines = [
+        json.dumps({"time_s": time, "counters": {"fragments_completed": count}})
+        for time, count in ((10, 0), (11, 5), (12, 9), (13, 9))
+    ]
+    stats.write_text("\n".join(lines) + '\n{"time_s": 14, "coun')
+    series = real_switch.Series(stats)
+    assert [series.at(time, "fragments_completed") for time in (9, 10.5, 11, 20)] == [0, 0, 5, 9]
+    assert series.between(10, 12.5, "fragments_completed") == 9
+    assert series.active() == (11, 12)
+
+
+def test_the_time_to_an_accuracy_is_that_of_the_first_test_that_has_it():
+    tests = [{"accuracy": share, "seconds": n} for n, share in enumerate((0.5, 0.8, 0.7, 0.9))]
+    assert real_training.reached(tests, 0.75)["seconds"] == 1
+    assert real_training.reached(tests, 0.95)["seconds"] == 3
 
 
 # The static pool, from queueing equations alone.
