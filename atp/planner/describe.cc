@@ -63,7 +63,7 @@ std::string choice_text(const std::vector<DimensionOption>& options, std::uint32
     const double ratio = options[index].step_seconds(layers) / options[0].step_seconds(layers);
     text += index == 1 ? ": " : ", ";
     text += to_string(options[index].layer.collective);
-    text += ratio < 1 + 1e-9 ? std::string(" takes equally long")
+    text += ratio < 1 + 1e-9 ? std::string(" takes the same time")
                              : " takes " + factor_text(ratio) + " times as long";
   }
   return text + halves_text(chosen);

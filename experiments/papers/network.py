@@ -168,8 +168,8 @@ ENTRIES = [
         "12",
         "Fig. 12, §5.3.2: two jobs on a dumbbell",
         "Two VGG16 jobs of three workers share one link of 100 Gbit/s between two ends. Over ATP "
-        "both jobs take equally long to 75 % top-5 accuracy. They are 1.20 times as fast as over "
-        "BytePS at its best, and 1.25 times as fast as over Horovod.",
+        "both jobs take the same time to reach 75 % top-5 accuracy. They are 1.20 times as fast as "
+        "over BytePS at its best, and 1.25 times as fast as over Horovod.",
         State.SIMULATED,
         "Our jobs sum without computing, so sharing halves their speed. Where the paper measured "
         "Horovod, we compare with a bound, rings at full rate, which is harder to beat.",

@@ -3,8 +3,8 @@
     .venv/bin/python -m experiments.tensor_parallel.overlap [--hidden N] [--steps N] [--out FOLDER]
 
 Two single-threaded ranks train two layers on mesh (2,1), on two hosts in network namespaces. A
-first run measures the matrix products, and the link is then shaped so that the sums take equally
-long. Each rank traces where it waits; its fastest step counts. Writes FOLDER/overlap.json and
+first run measures the matrix products, and the link is then shaped so that the sums take the same
+time. Each rank traces where it waits; its fastest step counts. Writes FOLDER/overlap.json and
 overlap.svg (default: docs/tensor-parallel).
 """
 

@@ -48,7 +48,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_ROUTE                  the path to the server (atp help routes)
   ATP_JOB, ATP_INCARNATION   the job's number, and the number of this start of it
   ATP_HOST_MEMORY            0: ranks on one host do not sum in shared memory
-  ATP_HIERARCHY              0: do not sum within each host before sums between hosts
+  ATP_HIERARCHY              0: do not sum within each host before summing across hosts
   ATP_ALGORITHM              auto (the faster one), innetwork or ring (torch)
   ATP_WAY_FIGURES            expected times in the network and over a ring, for auto (torch)
   ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
