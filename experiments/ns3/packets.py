@@ -82,8 +82,9 @@ UNCONGESTED = {
     "bursts of 8, load 0.9, of 64 to 1,434 bytes": Traffic(0.9, 8, MIXED),
     "the same, hosts that take 18 ns per packet": Traffic(0.9, 8, MIXED, host_ns=18),
 }
-# Queues of whole packets, and few ties (all_reduces.py): up to 20 packets of 40,000 still come at the
-# picosecond at which another one leaves, and that matters only at a limit.
+# Queues of whole packets, and few ties (all_reduces.py): up to 20 packets of 40,000 still come at
+# the picosecond at which another one leaves, and that matters only at a limit.
+PACKET = OURS[0] + AROUND
 WHOLE = {
     "bursts of 8, load 0.9, queue of 40 packets": Traffic(
         0.9, 8, queue_bytes=40 * PACKET, ecn_bytes=10 * PACKET, gbit=98.765432098
