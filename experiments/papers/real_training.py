@@ -168,11 +168,13 @@ def figure_11(size):
                 0.8,
                 1.2,
             ),
-            Check(
-                "time to the accuracy over Gloo, divided by that over ATP, without loss",
-                mean_of(faster["none"]),
-                0.7,
-                2,
+            *size.timed(
+                Check(
+                    "time to the accuracy over Gloo, divided by that over ATP, without loss",
+                    mean_of(faster["none"]),
+                    0.7,
+                    2,
+                ),
             ),
         ],
         plot(runs),
