@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.papers.registry import ENTRIES
-from tools.mutants import layers, operators
+from tools.mutants import layers, operators, tensor_parallel
 from tools.mutants.harmless import REASONS
 from tools.mutants.mutant import Mutant, PlaceNotFound, Rule, of_rule
 from tools.mutants.programs import ROOMS, TABLES
@@ -38,8 +38,17 @@ def test_the_place_of_a_rule_is_found_once(rule):
     assert rule.file.rsplit("/", 1)[0] in ROOMS
 
 
+@pytest.mark.parametrize("rule", tensor_parallel.RULES, ids=lambda rule: rule.name)
+def test_a_mutant_of_tensor_parallelism_has_a_place_and_names_its_test(rule):
+    text = (REPOSITORY / rule.file).read_text()
+    compile(of_rule(rule, text).plant(text), rule.file, "exec")
+    file, _, test = tensor_parallel.KILLERS[rule.name].partition("::")
+    assert f"\ndef {test}(" in (REPOSITORY / file).read_text()
+
+
 def test_no_two_mutants_have_the_same_name():
-    names = [rule.name for rule in RULES] + [m.identity for m in operator_mutants()]
+    names = [rule.name for rule in RULES + tensor_parallel.RULES]
+    names += [m.identity for m in operator_mutants()]
     assert len(set(names)) == len(names)
 
 
@@ -282,6 +291,8 @@ def test_the_report_counts_what_compiles_and_names_who_survives():
         ("seeds", 1, "seed 0\nseed 1\n", "seed 1: a wrong sum"),
         ("seeds", -6, "seed 0\n", "seed 0: a broken invariant"),
         ("end to end", 1, "FAILED tests/a.py::test_b - why\n", "tests/a.py::test_b"),
+        ("python", 1, "FAILED python/tests/tensor_parallel/a.py::b[c] - why\n", "a.py::b[c]"),
+        ("python", 1, "ERROR python/tests/tensor_parallel/a.py::b - why\n", "a.py::b"),
         ("Fig. 9", 1, "a\nnot as expected: Fig. 9: x: 1, expected 3\n", "Fig. 9: x: 1, expected 3"),
     ],
 )
@@ -308,6 +319,13 @@ def test_the_list_names_a_mutant_with_its_place():
     assert done.stdout.endswith(": a PARAMETER does not release\n")
 
 
+def test_those_of_python_are_listed_with_their_layer():
+    done = mutate("--list", "--layers", "python")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(tensor_parallel.RULES) == 28
+    assert all(line.startswith("python/atp/") for line in done.stdout.splitlines())
+
+
 def test_the_same_seed_draws_the_same():
     draws = [mutate("--list", "--draw", "5", "--seed", seed).stdout for seed in ("a", "a", "b")]
     assert draws[0] == draws[1] != draws[2]
@@ -325,7 +343,11 @@ def test_the_parts_are_the_whole():
         (["--only", "no such mutant"], "no mutant matches; --list shows all of them"),
         (["--only", "("], "is not a regular expression"),
         (["--draw", "0"], "expected a number of at least 1, found 0"),
-        (["--layers", "unit,moon"], "unknown layer 'moon'; the layers are unit,seeds,e2e,papers"),
+        (
+            ["--layers", "unit,moon"],
+            "unknown layer 'moon'; the layers are unit,seeds,e2e,papers,python",
+        ),
+        (["--layers", "unit,python"], "python: it is for other mutants, so it runs alone"),
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],
 )

@@ -1,11 +1,13 @@
-"""The layers of tests that may kill a mutant: unit tables, seeds, real processes, and figures."""
+"""The layers of tests that may kill a mutant: unit tables, seeds, real processes, and figures; for
+mutants of Python, the test that each of them names."""
 
 import re
 from dataclasses import asdict, dataclass
 
 from tools.mutants.programs import rooms_of, tables_of
+from tools.mutants.tensor_parallel import KILLERS
 
-NAMES = ("unit", "seeds", "end to end", "papers")
+NAMES = ("unit", "seeds", "end to end", "papers", "python")
 
 # What the papers say that ATP gains by; each has a figure (experiments/papers) whose shape must be
 # lost in its quick form, which CI runs, when the product is without it.
@@ -23,6 +25,9 @@ END_TO_END = [
     "tests/e2e/test_shards.py",
     "tests/e2e/test_switch_restart.py",
 ]
+
+# The layers that have tests for a few mutants only.
+ONLY_FOR = {"papers": FIGURES, "python": KILLERS}
 
 # Files next to the code that are compiled only into its tests.
 TEST_FILE = re.compile(r"_test\.|/testing_|_harness\.h$|/conformance/")
@@ -75,6 +80,13 @@ def tests_of(layer, mutant, scratch, seeds):
         command = (str(python), "-m", "experiments.papers", "--quick", "--again")
         command += ("--figure", figure, "--out", str(scratch.folder / "papers"))
         return [Test(("sharing_contest",), command, f"Fig. {figure}")]
+    if layer == "python":
+        killer = KILLERS[mutant.identity]
+        # The copy has no build of its own, and its modules come before the checkout's.
+        build = scratch.repository / "build" / "release"
+        places = (f"PYTHONPATH={scratch.checkout / 'python'}", f"ATP_BUILD={build}")
+        pytest = (str(python), "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider")
+        return [Test((), ("env", *places, *pytest, killer), killer)]
     command = (str(python), "-m", "pytest", "-q", "-x", "--no-header", *END_TO_END)
     return [Test(("atp", "reference_rank"), command, "end to end")]
 
@@ -88,6 +100,7 @@ def files_of_tests(layer, file, tracked):
         "seeds": ("atp/sim/",),
         "end to end": ("tests/independent_worker/", "tests/e2e/"),
         "papers": ("atp/sim/", "experiments/papers/", "experiments/sharing/"),
+        "python": ("python/tests/",),
     }[layer]
     return [name for name in tracked if name.startswith(folders)]
 
@@ -107,9 +120,11 @@ def killer(test, run):
         return f"seed {seeds[-1]}: {what}" if seeds else what
     if lost := re.search(r"^not as expected: (.*)$", run.output, re.MULTILINE):
         return lost[1]
-    failed = re.search(r"^\[  FAILED  \] ([^\s,]+)|^FAILED (\S+)", run.output, re.MULTILINE)
+    failed = re.search(
+        r"^\[  FAILED  \] ([^\s,]+)|^(?:FAILED|ERROR) (\S+)", run.output, re.MULTILINE
+    )
     if failed:
-        return failed[1] or failed[2]
+        return (failed[1] or failed[2]).removeprefix("python/tests/tensor_parallel/")
     check = re.search(r"^\S+:\d+: .*$", run.output, re.MULTILINE)
     return f"{test.name} stopped: {check[0] if check else f'exit {run.code}'}"[:120]
 
@@ -124,7 +139,7 @@ class Judge:
     def prove_honest(self, test):
         if test.name in self.honest_seconds:
             return
-        self.say(f"building {test.name} without a mutant")
+        self.say(f"{'building' if test.targets else 'running'} {test.name} without a mutant")
         built = self.scratch.build(test.targets)
         if built.code != 0:
             raise DishonestCopy(f"{test.name} does not build:\n{built.output[-3000:]}")
@@ -146,6 +161,9 @@ class Judge:
                     return Outcome("broken", first_error(test, built), seconds)
                 run = self.scratch.run(test.command, 30 + 10 * self.honest_seconds[test.name])
                 seconds += run.seconds
+            if layer == "python" and run.code not in (0, 1, None):
+                # pytest found no test to run: the mutant is not even imported.
+                return Outcome("broken", f"pytest ended with {run.code}", seconds)
             if run.code != 0:
                 return Outcome("killed", killer(test, run), seconds)
         return Outcome("held", "", seconds)
