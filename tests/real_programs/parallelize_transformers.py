@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import json
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import transformers
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -135,7 +138,7 @@ def make(name, dtype):
 
 def batch():
     """Sequences of several lengths: padding that is masked, and targets that do not count."""
-    tokens = torch.randint(3, VOCABULARY, (4, 12), generator=torch.Generator().manual_seed(2))
+    tokens = torch.randint(3, VOCABULARY, (4, 16), generator=torch.Generator().manual_seed(2))
     mask = torch.ones_like(tokens)
     mask[1, :3] = mask[3, :5] = 0
     labels = tokens.masked_fill(mask == 0, -100)
@@ -199,19 +202,24 @@ def whole_norm(name, whole):
     return float(max(whole[name].double().norm(), weight.double().norm()))
 
 
-def on_meshes(mesh):
+@functools.cache
+def of_whole(name, kind):
+    """The unsharded model's results, computed once for all meshes."""
+    with Exact() if kind == "float64" else contextlib.nullcontext():
+        return results(make(name, TYPES[kind][0]))
+
+
+def on_mesh(mesh):
     """{"model, type": {tensor: its error}}; in bfloat16 of the whole model, too, from float32."""
     said = {}
     for kind, (dtype, names) in TYPES.items():
         if mesh.first.algorithm == "innetwork" and dtype == torch.float64:
             continue  # which is summed beside the network
         for name in names:
-            with Exact() if kind == "float64" else contextlib.nullcontext():
-                whole = results(make(name, dtype))
-            model = parallelize(make(name, dtype), mesh)
+            whole, model = of_whole(name, kind), parallelize(make(name, dtype), mesh)
             found, cuts = results(model), cuts_of(model)
             if dtype == torch.bfloat16:
-                exact = results(make(name, torch.float32))
+                exact = of_whole(name, "float32")
                 del found["tokens"]  # rounding may choose others
                 own, theirs = (squared_errors(each, exact, cuts, mesh) for each in (found, whole))
                 said[f"{name}, {kind}"] = {key: [own[key], theirs[key]] for key in own}
@@ -289,6 +297,7 @@ def refused(mesh):
         ),
         "one head after another": lambda: parallelize(big_code(multi_query=False), mesh),
         "keys and values for all heads": lambda: parallelize(big_code(multi_query=True), mesh),
+        "chunks": lambda: parallelize(make("Llama", torch.float32), mesh, chunks=2),
     }.items():
         try:
             ask()
@@ -320,22 +329,97 @@ def sampled(mesh):
                 tokens, attention_mask=mask, max_new_tokens=5, do_sample=True, pad_token_id=0
             )
         )
-    return [tokens[:, 12:].tolist() for tokens in drawn]
+    return [tokens[:, 16:].tolist() for tokens in drawn]
 
 
-def main(d1, d2, algorithm, tokens, folder):
+STEPS = 3
+
+
+def trained(model, rows=slice(None)):
+    """Trains it on these sequences of each batch; returns the losses and the gradients' norms."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    found = []
+    for step in range(STEPS):
+        tokens = torch.randint(
+            3, VOCABULARY, (4, 12), generator=torch.Generator().manual_seed(step)
+        )
+        loss = model.train()(input_ids=tokens[rows], labels=tokens[rows]).loss
+        optimizer.zero_grad()
+        loss.backward()
+        norm = whole_of(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        optimizer.step()
+        found.append([loss.item(), norm.item()])
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def whole_of(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def sharded_over_replicas(algorithm):
+    """{model and mesh: (errors of the losses' means, norms and weights, of which dimensions the
+    parameters are)}, with fully_shard on two replicas, relative to the unsharded model."""
+    said = {}
+    for name, shape, tokens in FULLY_SHARDED:
+        if 2 * shape[0] * shape[1] != dist.get_world_size():
+            continue
+        mesh = init_mesh(*shape, data_parallel=2, algorithm=algorithm, data_algorithm="gloo",
+                         sequence_parallel=tokens == "split")  # fmt: skip
+        whole = make(name, torch.float64)
+        model = parallelize(make(name, torch.float64), mesh, dtensors=True)
+        inner = model.transformer.h if name == "GPT-2" else model.model.layers
+        for module in (*inner, model):
+            fully_shard(module, mesh=mesh.device_mesh["data"])
+        with Exact():
+            expected = trained(whole)
+        found = trained(model, slice(2 * mesh.data.index, 2 * mesh.data.index + 2))
+        losses = found[:, 0].clone()
+        dist.all_reduce(losses, group=mesh.data.group)
+        far = [(losses / 2 / expected[:, 0] - 1).abs().max(),
+               (found[:, 1] / expected[:, 1] - 1).abs().max()]  # fmt: skip
+        state, wanted = model.state_dict(), whole.state_dict()
+        far += [(whole_of(state[key]) - wanted[key]).abs().max() for key in wanted]
+        dimensions = {parameter.device_mesh.ndim for parameter in model.parameters()}
+        said[f"{name} on {shape}, {tokens}"] = max(map(float, far)), sorted(dimensions)
+        # The mesh stays open: torch takes a later one of the same shape for this one.
+    return said
+
+
+# As DTensors a GPT-2 needs one row, and a Llama no more rows than key-value heads.
+FULLY_SHARDED = [
+    ("Llama", (2, 1), "whole"),
+    ("Llama", (2, 1), "split"),
+    ("Llama", (1, 2), "whole"),
+    ("Llama", (2, 2), "whole"),
+    ("Llama with tied embeddings and biases", (2, 2), "whole"),
+    ("GPT-2", (1, 2), "whole"),
+]
+
+
+def main(algorithm, *cases_and_folder):
+    """Each case is a mesh and how it has sequences, e.g. 2x1-whole, or replicas-of-4."""
+    *cases, folder = cases_and_folder
+    folder = Path(folder)
     dist.init_process_group("gloo")
-    mesh = init_mesh(d1, d2, algorithm=algorithm, sequence_parallel=tokens == "split")
-    said = {"errors": on_meshes(mesh)}
-    if mesh.shape == (2, 2) and algorithm == "gloo":
-        said["dropout"] = with_dropout(mesh)
-        said["refused"] = refused(mesh)
-        said["saved"] = saved(mesh, folder)
-        said["sampled"] = sampled(mesh)
-        said["alike"] = of_those_alike(mesh)
+    said = {}
+    for case in cases:
+        if case.startswith("replicas"):
+            said[case] = sharded_over_replicas(algorithm)
+            continue
+        shape, tokens = case.split("-")
+        d1, d2 = map(int, shape.split("x"))
+        mesh = init_mesh(d1, d2, algorithm=algorithm, sequence_parallel=tokens == "split")
+        said[case] = {"errors": on_mesh(mesh)}
+        if mesh.shape == (2, 2) and algorithm == "gloo":
+            said[case]["dropout"] = with_dropout(mesh)
+            said[case]["refused"] = refused(mesh)
+            said[case]["saved"] = saved(mesh, folder / case)
+            said[case]["sampled"] = sampled(mesh)
+            said[case]["alike"] = of_those_alike(mesh)
+        mesh.close()
     (folder / f"{dist.get_rank()}.json").write_text(json.dumps(said))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], Path(sys.argv[5]))
+    main(*sys.argv[1:])
