@@ -48,8 +48,8 @@ struct Options {
   // Considers only what this project's runtime (atp.tensor_parallel) runs: our ring, Gloo's ring or
   // aggregation, one of them per dimension. Our ring has a real reduce-scatter and uses it if only
   // a slice of a sum is needed; Gloo's is internally a whole sum, and switches have none. All
-  // gathers use a ring. Half precision is summed as float32, twice the bytes. Only in link-load mode
-  // with exact volumes.
+  // gathers use a ring. Half precision is summed as float32, twice the bytes. Only in link-load
+  // mode with exact volumes.
   bool runtime = false;
 
   // The allowed collectives per dimension (link-load mode; the paper has only rings). Aggregation
