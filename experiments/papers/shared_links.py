@@ -28,6 +28,11 @@ def computing_job(flows, link, seconds):
     return outcome
 
 
+def link_is_used(table):
+    words = "what both get together, divided by the link's bandwidth"
+    return Check(words, table["together"], 0.75, 1.1)
+
+
 def figure_16a(size):
     link, rows = Link(50, 100_000), []
     for run in range(1, size.of(1, 3) + 1):
@@ -61,12 +66,7 @@ def figure_16a(size):
                 0.4,
                 1.05,
             ),
-            Check(
-                "what both get together, divided by the link's bandwidth",
-                table["together"],
-                0.75,
-                1.1,
-            ),
+            link_is_used(table),
         ],
         bars(
             ["job alone", "job beside the flow", "flow", "both"],
@@ -100,16 +100,16 @@ def figure_16b(size):
             Check(
                 "what the job gets, divided by its fair share, in the worst run",
                 shares[0],
-                0.5,
+                size.of(0.25, 0.5),
                 1.8,
             ),
-            Check("what the flow gets, divided by its fair share", table["tcp_share"], 0.4, 1.5),
             Check(
-                "what both get together, divided by the link's bandwidth",
-                table["together"],
-                0.75,
-                1.1,
+                "what the flow gets, divided by its fair share",
+                table["tcp_share"],
+                0.4,
+                size.of(1.75, 1.5),
             ),
+            link_is_used(table),
         ],
         bars(
             ["job", "TCP flow", "both, of the link"],
