@@ -26,21 +26,40 @@ Link::Link(const LinkPlan& plan)
 Link::Offer Link::offer(Picoseconds now, std::uint64_t bytes, std::uint64_t number,
                         std::uint32_t flight) {
   const Picoseconds waiting = std::max<Picoseconds>(busy_until_ - now, 0);
-  if (waiting > queue_limit_) return Offer::kLost;
-  const auto wire_bytes = static_cast<Picoseconds>(bytes + kWireOverheadBytes);
-  busy_until_ = now + waiting + per_packet_ + wire_bytes * per_byte_;
-  put({busy_until_ + delay_, number, flight});
-  return waiting > ecn_limit_ ? Offer::kMarked : Offer::kTaken;
+  // Without a time per packet the link sends all the while.
+  const Picoseconds queue = per_packet_ == 0 ? waiting : sending_time(now);
+  if (queue > queue_limit_) return Offer::kLost;
+  const auto wire_bytes = static_cast<std::uint32_t>(bytes + kWireOverheadBytes);
+  busy_until_ = now + waiting + service(wire_bytes);
+  put({busy_until_ + delay_, number, flight, wire_bytes});
+  return queue > ecn_limit_ ? Offer::kMarked : Offer::kTaken;
+}
+
+Picoseconds Link::service(std::uint32_t bytes) const {
+  return per_packet_ + static_cast<Picoseconds>(bytes) * per_byte_;
+}
+
+// What the bytes in the queue take on the wire. Those of the packet in service leave evenly during
+// its service, the host's time included.
+Picoseconds Link::sending_time(Picoseconds now) {
+  while (sent_ < count_ && at(sent_).arrival - delay_ <= now) pass_sent();
+  if (sent_ == count_) return 0;
+  const std::uint32_t head = at(sent_).bytes;
+  const Picoseconds all = service(head);
+  const Picoseconds left = at(sent_).arrival - delay_ - now;
+  const Picoseconds gone = head * (all - left) / all;
+  return (static_cast<Picoseconds>(queued_bytes_) - gone) * per_byte_;
 }
 
 void Link::put(const Waiting& waiting) {
   if (count_ == ring_.size()) {
     std::vector<Waiting> larger(2 * ring_.size());
-    for (std::size_t i = 0; i < count_; ++i) larger[i] = ring_[(first_ + i) & (ring_.size() - 1)];
+    for (std::size_t i = 0; i < count_; ++i) larger[i] = at(i);
     ring_.swap(larger);
     first_ = 0;
   }
   ring_[(first_ + count_++) & (ring_.size() - 1)] = waiting;
+  queued_bytes_ += waiting.bytes;
 }
 
 }  // namespace atp::sim

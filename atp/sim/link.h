@@ -25,14 +25,15 @@ struct LinkPlan {
 inline constexpr std::uint64_t kWireOverheadBytes = 66;
 
 // A link is a FIFO, so a packet's arrival is known when it is offered: its transmission ends after
-// all those before it. The queue length follows from the time at which the link becomes free, so
-// the end of a transmission needs no event, and arrivals are in order.
+// all those before it. The queue's bytes follow from the times at which transmissions end, so these
+// need no events, and arrivals are in order.
 class Link {
  public:
   struct Waiting {
     Picoseconds arrival;
     std::uint64_t number;  // the order of events at one instant
     std::uint32_t flight;
+    std::uint32_t bytes;  // on the wire
   };
 
   explicit Link(const LinkPlan& plan);
@@ -45,12 +46,18 @@ class Link {
   std::size_t in_flight() const { return count_; }
   const Waiting& first() const { return ring_[first_]; }
   void take_first() {
+    if (sent_ == 0) pass_sent();
+    --sent_;
     first_ = (first_ + 1) & (ring_.size() - 1);
     --count_;
   }
 
  private:
   void put(const Waiting& waiting);
+  Picoseconds service(std::uint32_t bytes) const;
+  Picoseconds sending_time(Picoseconds now);
+  void pass_sent() { queued_bytes_ -= at(sent_++).bytes; }
+  const Waiting& at(std::size_t i) const { return ring_[(first_ + i) & (ring_.size() - 1)]; }
 
   Picoseconds per_byte_;
   Picoseconds per_packet_;
@@ -61,6 +68,8 @@ class Link {
   std::vector<Waiting> ring_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
+  std::size_t sent_ = 0;            // of these, known to have left the queue
+  std::uint64_t queued_bytes_ = 0;  // of the others
 };
 
 }  // namespace atp::sim

@@ -41,9 +41,8 @@ UNCONGESTED = {
     "3 jobs of 4 workers, one server": {"workers": 4, "jobs": 3},
 }
 
-# Queues mark, and the workers' windows follow: AIMD. The hosts take no time per packet, because a
-# queue before a host that does is measured otherwise (docs/simulator.md). The queues mark from a
-# whole number of packets on, because ns-3's do not count the part of a packet that is not sent yet.
+# Queues mark, and the workers' windows follow: AIMD. The queues mark from a whole number of packets
+# on, because ns-3's do not count the part of a packet that is not sent yet.
 PACKET = 62 * 4 + 48 + 66
 AIMD = {"aimd": 1, "host_ns": 0, "window": 256, "ecn_bytes": 110 * PACKET, "operations": 100}
 FOUR_JOBS = {"workers": 2, "jobs": 4}
@@ -57,6 +56,8 @@ MARKED = {
     "4 jobs of 2 workers, one server": FOUR_JOBS,
     "the same, starts 2.3 µs apart": FOUR_JOBS | {"stagger": 2.3},
     "the same, starts 8.9 µs apart": FOUR_JOBS | {"stagger": 8.9},
+    "8 workers, the server sums, 18 ns per packet": {"levels": 0, "host_ns": 18},
+    "4 jobs of 2 workers, 18 ns per packet": FOUR_JOBS | {"host_ns": 18},
 }
 # Where ties decide which of several jobs gets a mark. Jobs that start at other times are to these
 # what seeds are to random traffic.

@@ -92,6 +92,9 @@ WHOLE = {
     "bursts of 64, load 1.2, queue of 180 packets": Traffic(
         1.2, 64, queue_bytes=180 * PACKET, ecn_bytes=55 * PACKET, gbit=98.765432098
     ),
+    "the first, hosts that take 18 ns per packet": Traffic(
+        0.9, 8, host_ns=18, queue_bytes=40 * PACKET, ecn_bytes=10 * PACKET, gbit=98.765432098
+    ),
 }
 
 
@@ -116,6 +119,9 @@ DROPPED = {
     "bursts of 64, load 1.2, queue of 65 kB": Traffic(
         1.2, 64, queue_bytes=65_000, ecn_bytes=20_000
     ),
+    "the first, hosts that take 18 ns per packet": Traffic(
+        0.9, 8, host_ns=18, queue_bytes=15_000, ecn_bytes=4_000
+    ),
 }
 
 
@@ -124,8 +130,8 @@ OTHER_RULES = {
     "packets of 64 to 1,434 bytes, queue of 30 kB": Traffic(
         0.9, 8, MIXED, queue_bytes=30_000, ecn_bytes=8_000
     ),
-    "hosts that take 18 ns per packet, queue of 15 kB": Traffic(
-        0.9, 8, host_ns=18, queue_bytes=15_000, ecn_bytes=4_000
+    "the same, hosts that take 18 ns per packet": Traffic(
+        0.9, 8, MIXED, host_ns=18, queue_bytes=30_000, ecn_bytes=8_000
     ),
 }
 
