@@ -71,8 +71,8 @@ def compared(rows):
         "66.8 img/s with congestion control, 23.2 without (-65 %, 2.9 times); 7.5 Gbit/s",
         f"{rows[0]['goodput_gbit']} and {rows[1]['goodput_gbit']} Gbit/s ({ours:.1f} times)",
         "a training job computes between sums and so hides part of them; this one only sums. The "
-        f"factor is that of a window of {WORLD['window']}, far too large here: with one of 64 both "
-        "sides are equal, and twice as fast as the faster one here (experiments.papers, Fig. 15)",
+        f"factor is that of a window of {WORLD['window']}, far too large here: with one of 64 "
+        "both are over twice as fast as the faster one here (experiments.papers, Fig. 15)",
     )
 
 

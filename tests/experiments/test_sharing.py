@@ -34,7 +34,7 @@ def test_two_equal_jobs_are_served_alike(tmp_path):
 
 
 def test_dynamic_sharing_needs_half_of_the_aggregators(tmp_path):
-    rows = phases.measure([384, 192], [2, 4], operations=24)
+    rows = phases.measure([384, 192], [2, 4], operations=60)
     compared = phases.side_by_side(rows)
     assert [(workers, n) for workers, n, *_ in compared] == [(2, 384), (4, 384)]
     for _, _, static, dynamic, _ in compared:
