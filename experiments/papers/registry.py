@@ -12,6 +12,7 @@ from experiments.papers import (
     loss,
     network,
     real_links,
+    real_loss,
     real_racks,
     real_switch,
     real_training,
@@ -42,7 +43,7 @@ _NOT_SHOWN = [
     ),
 ]
 _ORDER = [
-    *("3", "8", "9", "9-real", "10", "11", "11-real", "12", "12-real"),
+    *("3", "8", "9", "9-real", "10", "10-real", "11", "11-real", "12", "12-real"),
     *("13a", "13b", "13b-real", "13c", "13c-real"),
     *("14", "15", "16a", "16b", "17", "18", "19", "20", "20-real", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
@@ -57,6 +58,7 @@ _ALL = {
         shared_switch,
         real_switch,
         loss,
+        real_loss,
         accuracy,
         real_training,
         shared_links,

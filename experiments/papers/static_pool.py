@@ -32,6 +32,11 @@ class Pool:
     loss: float = 0.0  # per packet, from and to worker 0
     seed: int = 1
 
+    @property
+    def round_trip_ns(self):
+        """Of a packet with a full window before it, if that is what fills its way."""
+        return self.slots * (self.packet_bytes * 8 / self.gbit + self.packet_ns)
+
 
 @dataclass
 class Outcome:

@@ -9,6 +9,7 @@ from experiments.papers import (
     gradients,
     layers,
     page,
+    real_loss,
     real_racks,
     real_switch,
     real_training,
@@ -187,6 +188,21 @@ def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, 
     monkeypatch.setattr(module, name, broken)
     problems = papers.run_all(find([key]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
+
+
+# As measured at 1 % loss. A product with the recovery of another system must lose the shape.
+LOSSY = {
+    "atp": {"repeats_per_loss": 2.5, "by_timer": 0.03, "stalled": 0.01, "goodput_mbit": 88},
+    "best": {"repeats_per_loss": 3.5, "by_timer": 1, "stalled": 0.01, "goodput_mbit": 91},
+    "papers": {"repeats_per_loss": 2.3, "by_timer": 1, "stalled": 0.8, "goodput_mbit": 8},
+}
+
+
+@pytest.mark.parametrize("recovery", LOSSY)
+def test_only_a_product_that_recovers_without_time_outs_has_the_shape_of_loss(recovery):
+    rows = LOSSY | {"atp": LOSSY[recovery]}
+    checks = real_loss.shape({(name, real_loss.WORST): row for name, row in rows.items()})
+    assert all(check.holds for check in checks) == (recovery == "atp")
 
 
 def test_counters_of_a_node_are_those_last_written_by_a_time(tmp_path):

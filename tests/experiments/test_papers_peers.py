@@ -1,4 +1,11 @@
-"""The systems that experiments/papers compares ATP with: each against its closed form."""
+"""The systems that experiments/papers compares ATP with: each against its closed form.
+
+The rules of SwitchML's pool have unit tests beside their sources; here its processes run.
+"""
+
+import contextlib
+import json
+import subprocess
 
 import pytest
 
@@ -6,6 +13,8 @@ from experiments.papers import ring, servers
 from experiments.papers.fabric import RDMA, Fabric, Host, tcp
 from experiments.papers.ring import Ring
 from experiments.papers.servers import Servers
+from experiments.report import BUILD
+from lab.ports import free_port
 
 SLOW = Host(1000, 100, packet_ns=10, byte_ns=0.01)  # a host whose link is its bottleneck
 BUSY = Host(1000, 100, packet_ns=500, byte_ns=0.1)  # one that works longer than its link
@@ -133,3 +142,74 @@ def test_a_ring_is_as_fast_as_its_hosts(host):
     setup = Ring(host=host)
     assert setup.bound() == pytest.approx(host.gbit(LINE) * 8 / 14)
     assert ring.play(setup).gbit == pytest.approx(setup.bound(), rel=0.02)
+
+
+POOL = BUILD / "bin" / "slot_pool"
+
+
+@contextlib.contextmanager
+def pool_switch(workers, slots, stats):
+    """Yields its address."""
+    address = f"127.0.0.1:{free_port()}"
+    words = [str(word) for word in (POOL, "switch", address, workers, slots, stats)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as switch:
+        try:
+            assert switch.stdout.readline() == "listening on\n"
+            yield address
+        finally:
+            switch.kill()
+
+
+def start_workers(address, slots, timeout_ms, world_sizes):
+    """A worker per entry of `world_sizes`, which is what it takes for the number of workers."""
+    return [
+        subprocess.Popen(
+            [str(w) for w in (POOL, "worker", address, rank, n, slots, timeout_ms, 100_000, 0.5)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank, n in enumerate(world_sizes)
+    ]
+
+
+def completed(stats):
+    lines = stats.read_text().rpartition("\n")[0].splitlines()
+    return json.loads(lines[-1])["counters"]["fragments_completed"]
+
+
+# The last time-out is shorter than a round trip, so that most packets are repeated.
+@pytest.mark.parametrize("slots, timeout_ms", [(1, 200), (64, 200), (1000, 200), (8, 0.02)])
+def test_the_processes_of_a_pool_sum_without_an_error(slots, timeout_ms, tmp_path):
+    stats = tmp_path / "pool.jsonl"
+    with pool_switch(3, slots, stats) as address:
+        workers = start_workers(address, slots, timeout_ms, [3] * 3)
+        texts = [worker.communicate(timeout=60)[0] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * 3, texts
+    assert "# Out of bounds values : 0 OK" in texts[0]
+    assert completed(stats) > 0
+    if timeout_ms < 1:
+        assert all("# repeats 0\n" not in text for text in texts)
+
+
+def test_a_sum_of_other_workers_than_expected_is_noticed(tmp_path):
+    with pool_switch(2, 8, tmp_path / "pool.jsonl") as address:
+        workers = start_workers(address, 8, 200, [3, 3])
+        texts = [worker.communicate(timeout=60)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [1, 1]
+    assert "values of sum 0 are wrong" in texts[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["switch", "127.0.0.1", "2", "8", "/dev/null"],
+        ["switch", "127.0.0.1:5501", "65", "8", "/dev/null"],
+        ["worker", "127.0.0.1:5501", "2", "2", "8", "1", "1000", "1"],
+        ["worker", "127.0.0.1:5501", "0", "2", "0", "1", "1000", "1"],
+    ],
+)
+def test_a_pool_started_wrongly_says_how(words):
+    done = subprocess.run([POOL, *words], capture_output=True, text=True, timeout=10)
+    assert done.returncode == 2 and done.stderr.startswith("usage: slot_pool switch")

@@ -3,8 +3,8 @@
 //     RANK=... WORLD_SIZE=... ATP_ROUTE=... pausing_rank BYTES SUMS PAUSE_MS SECONDS
 //
 // Sums SUMS tensors of BYTES each, pauses for PAUSE_MS on average, and so on for SECONDS. It checks
-// every element of every sum; rank 0 prints the time of each (seconds since 1970). Exit codes: 1 if
-// a sum fails or is wrong, 2 for wrong usage.
+// every element of every sum; rank 0 prints the time of each (seconds since 1970). At the end each
+// rank prints its counters. Exit codes: 1 if a sum fails or is wrong, 2 for wrong usage.
 
 #include <chrono>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,9 @@ int run(atp::Communicator& communicator, const Pattern& pattern, unsigned seed) 
     if (failed) return 1;
     std::this_thread::sleep_for(
         std::chrono::duration<double, std::milli>(pattern.pause_ms * varied(random)));
+  }
+  for (const auto& [name, value] : communicator.counters()) {
+    std::printf("# %s %llu\n", std::string(name).c_str(), static_cast<unsigned long long>(value));
   }
   // As `atp bench` says it, for programs that run either.
   if (communicator.rank() == 0) std::printf("# Out of bounds values : 0 OK\n");
