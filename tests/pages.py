@@ -2,7 +2,9 @@
 
 import dataclasses
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -45,6 +47,25 @@ def shown(page, beginning):
     """The text of the page's block whose first line begins so."""
     (text,) = {one.text for one in blocks(page) if one.first_line.startswith(beginning)}
     return text
+
+
+def command_line(page, beginning):
+    """The only line with a command of the page that begins so, for a test to run."""
+    lines = [line for one in blocks(page) if one.language == "sh" for line in typed(one.text)]
+    (line,) = [line for line in lines if f"{line} ".startswith(f"{beginning} ")]
+    return line
+
+
+def command(page, beginning):
+    """Its words, without a comment; `python` is the interpreter of the test."""
+    words = shlex.split(command_line(page, beginning), comments=True)
+    return [sys.executable if one in ("python", ".venv/bin/python") else one for one in words]
+
+
+def typed(text):
+    """The lines of a shell block, with continued lines joined."""
+    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def without_blocks(text):

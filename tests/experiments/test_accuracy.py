@@ -2,11 +2,10 @@
 
 import csv
 import subprocess
-import sys
 from pathlib import Path
 
 from experiments.accuracy import training
-from tests.pages import shown
+from tests.pages import command, shown
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -17,7 +16,8 @@ def rows_of(path):
 
 
 def test_a_tiny_run_draws_the_errors_and_compares_four_ways_to_train(tmp_path):
-    words = [sys.executable, "-m", "experiments.accuracy", tmp_path, "--short"]
+    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.accuracy")
+    words = [*typed, tmp_path, "--short"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
     table = shown("docs/accuracy.md", "ranks way").splitlines()

@@ -2,18 +2,19 @@
 
 import csv
 import subprocess
-import sys
 from pathlib import Path
 
 from experiments.numbers import costs
+from tests.pages import command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_every_case_is_timed(tmp_path):
-    words = "experiments.numbers.costs", tmp_path, "--ranks=2", "--rounds=1", "--seconds=0.01"
+    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.numbers.costs")
+    words = [*typed, tmp_path, "--ranks=2", "--rounds=1", "--seconds=0.01"]
     done = subprocess.run(
-        [sys.executable, "-m", *map(str, words)],
+        words,
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

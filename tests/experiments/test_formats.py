@@ -2,18 +2,18 @@
 
 import csv
 import subprocess
-import sys
 from pathlib import Path
 
-from tests.pages import shown
+from tests.pages import command, shown
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_every_way_is_measured_and_blocks_cost_next_to_no_bytes(tmp_path):
-    words = "experiments.numbers.formats", tmp_path, "--ranks=2", "--rounds=1", "--bytes=4194304"
+    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.numbers.formats")
+    words = [*typed, tmp_path, "--ranks=2", "--rounds=1", "--bytes=4194304"]
     done = subprocess.run(
-        [sys.executable, "-m", *map(str, words)],
+        words,
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

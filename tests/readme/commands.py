@@ -45,12 +45,6 @@ def is_command(code):
     return " " in code or code.startswith((".ci/", "build/release/bin/", "tools/"))
 
 
-def typed(text):
-    """The lines of a shell block, with continued lines joined."""
-    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
-    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-
-
 def simple_commands(line):
     """The words of each simple command of a line, without redirections."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")

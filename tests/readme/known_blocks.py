@@ -22,7 +22,14 @@ class Here:
 
 @dataclasses.dataclass(frozen=True)
 class By:
+    """Each of the tests takes its part of the block."""
+
     test: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def tests(self):
+        return (self.test, *self.others)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Never:
 
 DRAWING = Never("a drawing")
 BARE_MACHINE = By("tools/fresh")
-SOME_HOSTS = Never("it needs hosts that the page names; tests/netns/test_cluster.py has some")
+ITS_HOSTS = By("tests/netns/test_commands_of_pages.py")
 
 PACKAGE = By("tests/packages/in_machine")
 PIP_PACKAGE = By("tests/packages/test_packages.py")
@@ -63,7 +70,7 @@ GETTING_STARTED = {
 
 CLUSTER = {
     "name: a rack of workers and a rack of servers": By("tests/readme/test_blocks.py"),
-    "atp run --cluster cluster.yaml --host a1": SOME_HOSTS,
+    "atp run --cluster cluster.yaml --host a1": ITS_HOSTS,
     "$ atp sim --cluster examples/topologies/two-racks-and-servers.yaml": Here(exactly=True),
 }
 
@@ -72,8 +79,8 @@ OPERATIONS = {
         addresses=("10.0.0.1",), then="nft list table inet filter | grep -c 'dport { 5500, 5501 }'"
     ),
     "systemctl enable --now atp": PACKAGE,
-    "ssh a0 'nohup atp run --cluster /etc/atp/cluster.yaml": SOME_HOSTS,
-    "atp run --cluster /etc/atp/cluster.yaml --host a1": SOME_HOSTS,
+    "ssh a0 'nohup atp run --cluster /etc/atp/cluster.yaml": ITS_HOSTS,
+    "atp run --cluster /etc/atp/cluster.yaml --host a1": ITS_HOSTS,
     "error    answer          10.0.0.9:5500": By("tests/netns/test_doctor.py"),
     '{"time": "2026-03-01T09:30:12.417+01:00",': By("tests/e2e/test_log.py"),
     "# On the host of each switch, one after another;": By("tests/e2e/test_rolling_update.py"),
@@ -103,13 +110,13 @@ STATUS = {
     "job 7: rank 2 lags most:": By("tests/e2e/test_status.py"),
     "job 7 failed 4.1 s ago: rank 1": Never("atp/cli/node/status_table_test.cc checks such a line"),
     "draining, 2 jobs left": By("tests/e2e/test_drain.py"),
-    "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
+    "ssh rack1 atp status 10.0.0.1:5501": ITS_HOSTS,
 }
 
 VIEW = {
     "$ atp view /etc/atp/cluster.yaml": By("tests/e2e/test_view.py"),
-    "atp run --cluster /etc/atp/cluster.yaml --status-from": SOME_HOSTS,
-    "ssh -L 5580:127.0.0.1:5580 ops1": SOME_HOSTS,
+    "atp run --cluster /etc/atp/cluster.yaml --status-from": ITS_HOSTS,
+    "ssh -L 5580:127.0.0.1:5580 ops1": ITS_HOSTS,
 }
 
 METRICS = {
@@ -162,8 +169,13 @@ EXPLORATION = {
 ACCURACY = {
     "ranks way                   2^0": By("tests/experiments/test_accuracy.py"),
     "way                  ms  spread": By("tests/experiments/test_formats.py"),
-    ".venv/bin/python -m experiments.accuracy": Never(
-        "half an hour and more; tests/experiments has a tiny form of each"
+    ".venv/bin/python -m experiments.accuracy": By(
+        "tests/experiments/test_accuracy.py",
+        (
+            "tests/experiments/test_one_digest.py",
+            "tests/experiments/test_formats.py",
+            "tests/experiments/test_costs.py",
+        ),
     ),
 }
 

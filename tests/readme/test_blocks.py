@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import REPOSITORY, Block, all_pages, blocks, form, shown
+from tests.pages import REPOSITORY, Block, all_pages, blocks, form, shown, typed
 
 from . import commands
 from .conftest import type_in
@@ -42,7 +42,7 @@ def as_script(text, how):
         assert page in text, f"the page no longer has {page}"
         text = text.replace(page, small)
     lines = []
-    for line in commands.typed(text):
+    for line in typed(text):
         if line.startswith(how.serving or " "):
             log = f"served-{len(lines)}"
             lines.append(f"{line} >{log} 2>&1 &")
@@ -97,10 +97,12 @@ def test_every_listed_block_is_still_in_its_page():
 
 def test_the_tests_that_are_said_to_run_a_block_read_its_page():
     silent = {
-        (page, how.test)
+        (page, test)
         for page, known in BLOCKS.items()
         for how in known.values()
-        if isinstance(how, By) and Path(page).name not in (REPOSITORY / how.test).read_text()
+        if isinstance(how, By)
+        for test in how.tests
+        if Path(page).name not in (REPOSITORY / test).read_text()
     }
     assert silent == set()
 
@@ -119,7 +121,7 @@ def test_commands_stand_in_blocks_that_say_sh():
 
 @pytest.mark.parametrize("block", [one for one in ALL if one.language in SHELL], ids=name_of)
 def test_a_blocks_programs_and_options_exist(block):
-    lines = commands.typed(block.text)
+    lines = typed(block.text)
     assert [text for line in lines for text in commands.complaints(line)] == []
 
 
