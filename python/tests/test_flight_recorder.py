@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 import atp.torch
+from tests.pages import command, shown
 
 from .network import PROGRAM
 from .ways import WAYS, options_of
@@ -22,6 +25,19 @@ RANKS = 3
 VICTIM = 1
 STEPS = 5
 LIMIT_S = 4
+TORCHRUN = Path(sys.executable).parent / "torchrun"
+PAGE = "docs/flight-recorder.md"
+OF_THE_PAGE = """
+import os, signal, time, torch, torch.distributed as dist, atp.torch
+dist.init_process_group("atp")
+for _ in range(101):
+    if dist.get_rank() == 0:
+        time.sleep(0.02)
+    dist.all_reduce(torch.ones(25000))
+if dist.get_rank() == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+dist.all_reduce(torch.ones(25000))
+"""
 
 
 @pytest.fixture
@@ -30,6 +46,13 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "made" / "by-the-ranks"
     monkeypatch.setenv("ATP_FLIGHT_RECORDER", str(folder))
     return folder
+
+
+def of_the_page(beginning, folder):
+    """A command of the page, for this folder."""
+    words = command(PAGE, beginning)
+    assert words[-1] == "/shared/fr"
+    return [*words[:-1], folder]
 
 
 def reported(folder, code):
@@ -42,8 +65,8 @@ def reported(folder, code):
 
 def analyzed(folder, *options):
     """What torch's own analyzer says."""
-    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace"]
-    done = subprocess.run([*command, folder, *options], capture_output=True, text=True, timeout=120)
+    words = of_the_page("python -m torch.distributed.flight_recorder.fr_trace", folder)
+    done = subprocess.run([*words, *options], capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -84,6 +107,43 @@ def fail_when(victim):
         return None
 
     return body
+
+
+def form(text):
+    """Without numbers, and without the host's name and how long something took."""
+    text = re.sub(r"by the clock of \S+", "by the clock of HOST", text)
+    return re.sub(r"\d+(\.\d+)?( (µs|ms|s)\b)?", "N", text)
+
+
+def test_the_page_shows_the_report_of_a_job_whose_rank_2_was_killed(tmp_path):
+    (tmp_path / "train.py").write_text(OF_THE_PAGE)
+    setting, program, *words = command(PAGE, "ATP_FLIGHT_RECORDER=/shared/fr torchrun")
+    assert (setting, program) == ("ATP_FLIGHT_RECORDER=/shared/fr", "torchrun")
+    folder = tmp_path / "shared-fr"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    done = subprocess.run(
+        [TORCHRUN, f"--master-port={port}", *words],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ATP_FLIGHT_RECORDER": str(folder),
+            "OMP_NUM_THREADS": "1",
+            # Otherwise torchrun may end the others before they notice that rank 2 is gone.
+            "PET_MONITOR_INTERVAL": "5",
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode != 0, "torchrun tells that a rank has failed"
+    assert of_the_page("atp report", folder)[:2] == ["atp", "report"]
+    done = subprocess.run([PROGRAM, "report", folder], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    expected = shown(PAGE, "job ")
+    assert form(done.stdout).startswith(form(expected)), done.stdout
+    for sentence in ("none of rank 2;", "waited for rank 2 in all_reduce #102 of [25000] float32"):
+        assert sentence in expected and sentence in done.stdout
 
 
 @pytest.mark.parametrize("way", WAYS)

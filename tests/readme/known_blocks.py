@@ -126,7 +126,7 @@ METRICS = {
     "ATP_METRICS=127.0.0.1:9600 atp run": Here(addresses=("10.0.0.1",), serving=("ATP_METRICS",)),
 }
 
-FAILING_JOB = Never("it needs a job that fails; python/tests/test_flight_recorder.py has several")
+FAILING_JOB = By("python/tests/test_flight_recorder.py")
 
 FLIGHT_RECORDER = {
     "ATP_FLIGHT_RECORDER=/shared/fr torchrun": FAILING_JOB,

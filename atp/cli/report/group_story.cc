@@ -45,6 +45,12 @@ std::string signature(const Operation& operation) {
   return text;
 }
 
+// Launchers end the other ranks as soon as one has died, often before these notice.
+bool is_ended_by_launcher(const GroupMembers& members) {
+  return std::any_of(members.begin(), members.end(),
+                     [](const GroupMember& member) { return member.record->reason == "SIGTERM"; });
+}
+
 }  // namespace
 
 std::vector<GroupMembers> members_of_groups(const std::vector<FlightRecord>& records) {
@@ -265,6 +271,9 @@ std::optional<StoryFinding> GroupStory::finding() {
   if (auto waits = of_transfers(); waits && !unfinished) return waits;
   finding.kind = StoryFinding::Kind::kWaiting;
   if (finding.ranks.empty() || !finding.since) return std::nullopt;
+  if (finding.evidence == StoryFinding::Evidence::kNoFile && is_ended_by_launcher(members_)) {
+    return finding;
+  }
   WallTime last = *finding.since;
   for (const GroupMember& member : members_) {
     last = std::max(last, on(member, member.record->written));

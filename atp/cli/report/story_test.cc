@@ -62,8 +62,11 @@ class Job {
     }
     return *this;
   }
-  Job& writes(WallTime seconds) {
-    for (FlightRecord& record : records) record.written = seconds * kSecond;
+  Job& writes(WallTime seconds, const char* reason = "a failure") {
+    for (FlightRecord& record : records) {
+      record.written = seconds * kSecond;
+      record.reason = reason;
+    }
     return *this;
   }
   Job& loses(std::size_t rank) {
@@ -197,6 +200,18 @@ INSTANTIATE_TEST_SUITE_P(
                   Kind::kFailed,
                   Evidence::kNoFile,
                   {1}},
+        StoryCase{"a_rank_without_a_file_if_the_launcher_ended_the_others_at_once",
+                  Job().completes(1).begins(2, {0, 1}).writes(1, "SIGTERM").loses(2),
+                  1,
+                  Kind::kWaiting,
+                  Evidence::kNoFile,
+                  {2}},
+        StoryCase{"nothing_when_a_rank_has_not_written_yet_and_the_others_have_just_begun",
+                  Job().completes(1).begins(2, {0, 1}).writes(1, "SIGUSR1").loses(2),
+                  0,
+                  {},
+                  {},
+                  {}},
         StoryCase{"nobody_if_the_server_is_gone",
                   Job().begins(1, {0, 1, 2}).fails(0, 1, "server x does not answer").writes(1),
                   1,
