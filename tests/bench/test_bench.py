@@ -11,6 +11,7 @@ import pytest
 from bench.conductor import Conductor, RankFailed
 from bench.ways import bound_s
 from bench.workloads import FULL, SHORT, Workload
+from tests.pages import command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -47,6 +48,20 @@ def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
     # running sends some packets again, so only what would be another way is excluded.
     assert 2 * MIB < carried["atp"] < 4 * MIB
     assert MIB < carried["atp int16"] < 2 * MIB
+
+
+def test_the_command_of_docs_performance_md_names_workloads_of_equal_links():
+    """It would measure for hours; the short form measures such a workload, too."""
+    program, *words = command("docs/performance.md", ".venv/bin/python -m bench --without-mpi")
+    assert (program, words[:2]) == (sys.executable, ["-m", "bench"])
+    done = run_bench(*words[2:], "--list")
+    assert done.returncode == 0, done.stderr
+    listed = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    chosen = {one.name: one for one in FULL if one.family == "equal links"}
+    assert listed == list(chosen)
+    (short,) = [one for one in SHORT if one.family == "equal links"]
+    assert {one.mbit for one in chosen.values()} == {short.mbit}
+    assert not any(one.wide > 1 for one in [short, *chosen.values()])
 
 
 WRONG_ARGUMENTS = {

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from lab.ports import free_ports
+from tests.pages import shown
 
 from .conftest import REPOSITORY
 from .racks import ATP, LIMIT_S, RACKS, Cluster
@@ -43,6 +44,26 @@ def test_two_jobs_run_over_three_racks_on_what_the_file_gives_to_each_host(clust
     ends = [f"127.0.{number}:{cluster.port}" for number in ("1.1", "3.1", "3.2")]
     assert f"4 ranks, route {' > '.join(ends)}" in said
     assert said.count("# Out of bounds values : 0 OK") == 2
+
+
+def test_docs_status_md_shows_how_a_job_failed(cluster):
+    cluster.serve("s1", "s0", "a0", "b0")
+    bench = f"exec {ATP} bench allreduce -b 1M -e 1M -n 1000000 -w 0"
+    script = f"[ $RANK = 1 ] && {{ (sleep 2; kill -9 $$) & }}; {bench}"
+    for host in ("a1", "b1"):
+        cluster.start(host, "--job", "7", "--incarnation", "1", "--", "sh", "-c", script)
+    (line,) = shown("docs/status.md", "job 7 failed").splitlines()
+    end = time.monotonic() + LIMIT_S
+    printed = []
+    while not printed:
+        assert time.monotonic() < end, "the failure is not told"
+        said = subprocess.run(
+            [ATP, "status", f"127.0.3.2:{cluster.port}"], capture_output=True, text=True
+        ).stdout
+        printed = [one for one in said.splitlines() if one.startswith("  job 7 failed ")]
+        time.sleep(0.1)
+    varies = re.compile(r"[\d.]+(?= s ago)|(?<=\()[\d.]+(?=\))")
+    assert varies.sub("…", printed[0]) == varies.sub("…", line)
 
 
 def test_racks_may_stand_below_a_rack_and_then_three_switches_sum(cluster):

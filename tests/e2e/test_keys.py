@@ -15,7 +15,7 @@ import time
 import pytest
 
 from tests.independent_worker.siphash import siphash_2_4_128
-from tests.pages import REPOSITORY
+from tests.pages import REPOSITORY, shown
 
 from .conftest import atp, supervisor_of
 from .test_view import View
@@ -237,6 +237,36 @@ def test_a_tenant_may_have_as_many_jobs_as_its_quota_says(cluster, keys):
     for rank in another("accepted"):
         code, output = ends(rank)
         assert code == 0, output
+
+
+def test_the_jobs_of_the_line_in_docs_operations_md_are_a_limit(cluster, keys):
+    name, digits, *limits = shown("docs/operations.md", "vision 9f86").split()
+    assert (name, digits) == ("vision", "9f86…")
+    vision = keys("vision")
+    start_nodes(cluster, "--keys", keys("all", "vision", quotas=" ".join(limits)))
+    allowed = dict(limit.split("=") for limit in limits)
+    server = ("127.0.0.1", cluster.server_port)
+    line = vision.read_text()
+    with socket.socket(type=socket.SOCK_DGRAM) as member:
+        member.bind(("127.0.0.1", 0))
+        source = member.getsockname()
+        for job in range(1, int(allowed["jobs"]) + 1):
+            sent = tag(line, join(job, 0, server), source)
+            assert answer(server, sent, member, 0.05) is None
+        refused = answer(server, tag(line, join(job + 1, 0, server), source), member)
+        assert refused[1] == STATUS
+    jobs = json.loads(atp("status", cluster.server_address, "--json").stdout)["jobs"]
+    assert [job["job"] for job in jobs] == list(range(1, int(allowed["jobs"]) + 1))
+
+
+def test_the_aggregators_of_the_line_in_docs_operations_md_are_a_quota(cluster, keys):
+    limits = shown("docs/operations.md", "vision 9f86").split()[2:]
+    vision = keys("vision")
+    start_nodes(cluster, "--keys", keys("all", "vision", quotas=" ".join(limits)))
+    ranks = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=vision)
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
+    (job,) = json.loads(atp("status", cluster.switch_address, "--json").stdout)["jobs"]
+    assert f"aggregators={job['aggregators']['quota']}" in limits
 
 
 @pytest.mark.parametrize("options", [["--switch"], ["--servers-inside"], ["--lanes", "2"]])

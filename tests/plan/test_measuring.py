@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.pages import command_line
+
 from .conftest import BUILD, REPOSITORY
 
 ATP = BUILD / "bin" / "atp"
@@ -36,9 +38,16 @@ def folder(tmp_path):
     return tmp_path
 
 
+def of_the_page(folder, command, *options):
+    """The line of docs/tensor-parallel.md, with two ranks instead of eight."""
+    line = command_line("docs/tensor-parallel.md", f"atp run -n 8 -- atp plan {command}")
+    before, _, words = line.partition(f" plan {command} ")
+    assert before == "atp run -n 8 -- atp"
+    return run(folder, command, *words.split(), *options)
+
+
 def test_calibrate_writes_into_the_cluster_file(folder):
-    words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1")
-    result = run(folder, "calibrate", *words)
+    result = of_the_page(folder, "calibrate", "--megabytes", "0.1", "--rounds", "1")
     assert result.returncode == 0, result.stderr
     assert "wrote the times of 2 meshes to cluster.yaml" in result.stdout
     after = (folder / "cluster.yaml").read_text()
@@ -51,6 +60,14 @@ def test_calibrate_writes_into_the_cluster_file(folder):
         text=True,
     )
     assert "measured" in best.stdout, best.stderr
+
+
+def test_compare_prints_the_meshes_beside_their_predictions(folder):
+    result = of_the_page(folder, "compare", "--rounds", "1", "--sequence", "32")
+    assert result.returncode == 0, result.stderr
+    head, *rows = result.stdout.splitlines()
+    assert head.split()[-2:] == ["measured", "measured/predicted"]
+    assert [row.split()[0] for row in rows if row] == ["(2,1)", "(1,2)"]
 
 
 def test_calibrate_measures_devices_if_asked_to(folder):
