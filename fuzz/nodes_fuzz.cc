@@ -216,14 +216,18 @@ class World {
     out_.clear();
   }
 
+  bool is_open() const { return open_[0] > 0 || open_[1] > 0; }
+
   // Runs on without further faults.
   void go_on() {
-    for (int step = 0; step < 4000 && (open_[0] > 0 || open_[1] > 0); ++step) {
+    for (int step = 0; step < 4000 && is_open(); ++step) {
       for (std::size_t left = flying_.size(); left > 0; --left) deliver(0);
-      if (!flying_.empty()) continue;
+      if (!flying_.empty() || !is_open()) continue;
       Instant next = server_.next_timeout();
       for (const SwitchNode& node : switches_) next = std::min(next, node.next_timeout());
       for (const Worker& worker : workers_) next = std::min(next, worker.next_timeout());
+      // After the end of all operations there may be no timer left, but not before it.
+      demand(next != kNever, "an operation that waits for nothing");
       pass_time(std::max(next - now_, Duration{0}));
     }
     for (const int open : open_) demand(open == 0, "an operation that never ends");
