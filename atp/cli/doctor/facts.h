@@ -44,6 +44,7 @@ struct NodeFacts {
   std::size_t device_mtu = 0;         // of the route and the interface
   std::size_t path_mtu = 0;           // the largest size that arrives
   bool told_of_mtu = false;           // reported by ICMP; else larger packets vanish silently
+  bool mtu_is_known = true;           // else the node stopped answering meanwhile
   std::size_t questions = 0;
   std::size_t answers = 0;
   Refused refused = Refused::kNo;
@@ -65,7 +66,8 @@ struct HostFacts {
   std::size_t wanted_buffer = 0;
   std::size_t receive_buffer = 0;
   std::size_t send_buffer = 0;
-  // What the kernel knows of its own clock.
+  // What the kernel knows of its own clock; a sandbox may forbid the question.
+  bool clock_is_known = true;
   bool clock_is_synchronized = false;
   std::chrono::microseconds clock_error{};  // the estimate of whoever synchronizes it
   std::vector<NodeFacts> nodes;

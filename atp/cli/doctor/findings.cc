@@ -142,6 +142,15 @@ Finding answer_finding(const NodeFacts& node) {
 
 Finding mtu_finding(const NodeFacts& node) {
   Finding finding = finding_of("mtu", node);
+  if (!node.mtu_is_known) {
+    finding.verdict = Verdict::kWarning;
+    finding.found = "unknown: the node stopped answering, to small packets as well";
+    finding.expected = "replies over UDP";
+    finding.mend =
+        fmt::format("look whether {} is overloaded or was stopped: uptime; then run this again",
+                    host_of(node.address));
+    return finding;
+  }
   finding.found = fmt::format("{} bytes", node.path_mtu);
   if (node.path_mtu < node.device_mtu) {
     finding.verdict = Verdict::kWrong;
@@ -216,6 +225,10 @@ Finding buffer_finding(const char* name, const char* limit, std::size_t wanted, 
 Finding own_clock_finding(const HostFacts& facts) {
   Finding finding;
   finding.check = "clock";
+  if (!facts.clock_is_known) {
+    finding.found = "unknown: this process may not ask the kernel";
+    return finding;
+  }
   if (facts.clock_is_synchronized) {
     finding.found =
         fmt::format("synchronized; estimated error: {:.1f} ms", in_milliseconds(facts.clock_error));
@@ -250,7 +263,7 @@ void add_findings_of(const NodeFacts& node, std::vector<Finding>& findings) {
   findings.push_back(answer_finding(node));
   if (node.answers > 0) {
     findings.push_back(mtu_finding(node));
-    findings.push_back(bandwidth_finding(node));
+    if (node.mtu_is_known) findings.push_back(bandwidth_finding(node));
   }
   if (node.answers > 0 || node.tcp == TcpWord::kStatus) findings.push_back(version_finding(node));
   if (node.clock) findings.push_back(clock_finding(node));

@@ -131,6 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NarrowPath", [](HostFacts& f) { f.nodes[0].path_mtu = 1500; }, Verdict::kWrong, "mtu",
              "packets of up to 1500 bytes arrive, larger ones vanish",
              "ip link set dev eth0 mtu 1500"},
+        Case{"ANodeThatStoppedAnswering", [](HostFacts& f) { f.nodes[0].mtu_is_known = false; },
+             Verdict::kWarning, "mtu", "unknown: the node stopped answering", "uptime"},
         Case{"BurstsAreLost", [](HostFacts& f) { f.nodes[0].train_answers = 31; },
              Verdict::kWarning, "bandwidth", "of 40 full packets in short trains, 31",
              "on 10.0.0.9: check nstat"},
@@ -141,6 +143,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OtherVersion", [](HostFacts& f) { f.nodes[0].version = "0.0.1"; }, Verdict::kWarning,
              "version", "atp 0.0.1", "the same atp version on all hosts"}),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(Findings, AClockThatThisProcessMayNotAskAboutIsNotAFault) {
+  HostFacts facts = sound();
+  facts.clock_is_known = facts.clock_is_synchronized = false;
+  EXPECT_EQ(worst_of(findings_of(facts)), Verdict::kFine);
+}
 
 TEST(Findings, ANodeThatHidesItsStatusIsNotAFault) {
   HostFacts facts = sound();

@@ -33,8 +33,9 @@ constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // what UdpSocket re
 constexpr std::size_t kQuestions = 50;
 constexpr std::size_t kQuestionsIntoSilence = 4;  // then give up
 constexpr milliseconds kPacketPatience{250};      // per packet
-constexpr int kTrials = 3;                        // per size without a reply
+constexpr int kTrials = 3;                        // per size, without a reply to it alone
 constexpr int kTrialsWithLoss = 10;
+constexpr int kMaxTrials = 20;  // per size, with those that say nothing
 // A node answers one sender once per 10 ms (AnswerPacer).
 constexpr milliseconds kBetween{15};
 // Fewer than a node answers at once to one address, after a pause that restores its allowance.
@@ -65,6 +66,8 @@ class Probe {
     std::size_t told = 0;
     while (arrives < next && next < too_many) {
       const Outcome outcome = try_size(next);
+      facts_.mtu_is_known = !outcome.undecided;
+      if (outcome.undecided) return;
       if (!outcome.arrived) told = outcome.told;
       (outcome.arrived ? arrives : too_many) = next;
       next = outcome.told > 0 ? values_for_mtu(outcome.told) : between(arrives, too_many);
@@ -89,7 +92,8 @@ class Probe {
 
   struct Outcome {
     bool arrived = false;
-    std::size_t told = 0;  // the path MTU that ICMP reported
+    std::size_t told = 0;    // the path MTU that ICMP reported
+    bool undecided = false;  // the node answered nothing
   };
 
   void ask_once() {
@@ -189,22 +193,35 @@ class Probe {
     return std::min(kPacketPatience, milliseconds(50) + std::chrono::ceil<milliseconds>(2 * worst));
   }
 
+  // Sends a packet of this size, and behind it a small one as a control: only when the small one is
+  // answered does silence about the large one say anything. A node that is kept waiting for a
+  // processor answers neither.
   Outcome try_size(std::uint16_t values) {
     Outcome outcome;
-    const int trials = facts_.answers < facts_.questions ? kTrialsWithLoss : kTrials;
-    for (int trial = 0; trial < trials && !outcome.arrived && outcome.told == 0; ++trial) {
+    int silences = facts_.answers < facts_.questions ? kTrialsWithLoss : kTrials;
+    for (int trial = 0; trial < kMaxTrials && silences > 0; ++trial) {
       const JobKey job = draw_job();
+      const JobKey control = draw_job();
       socket_.send(fragment(job, values, 0));
-      const auto until = Clock::now() + patience_with_answers();
+      socket_.send(fragment(control, values_for_mtu(kLeastMtu), 0));
+      bool is_silence = false;
+      auto until = Clock::now() + kPacketPatience;
       while (!outcome.arrived && outcome.told == 0) {
         const ProbeSocket::Heard heard = socket_.listen(until);
         if (heard.nothing()) break;
         outcome.arrived = is_of(heard.packet, job);
         // Ignore a report of a path MTU for which this size is not too large.
         if (values_for_mtu(heard.too_big_for) < values) outcome.told = heard.too_big_for;
+        if (is_silence || !is_of(heard.packet, control)) continue;
+        is_silence = true;
+        until = Clock::now() + patience_with_answers();  // packets and reports may change places
       }
+      if (outcome.arrived || outcome.told > 0) break;
+      if (is_silence) --silences;
       std::this_thread::sleep_for(kBetween);
     }
+    std::this_thread::sleep_for(kBetween);
+    outcome.undecided = !outcome.arrived && outcome.told == 0 && silences > 0;
     return outcome;
   }
 
@@ -260,7 +277,7 @@ NodeFacts look_at(const Endpoint& node) {
   ask_status(node, facts);
   if (facts.answers == 0) return facts;
   probe.find_path_mtu();
-  probe.send_trains();
+  if (facts.mtu_is_known) probe.send_trains();
   return facts;
 }
 
@@ -275,8 +292,8 @@ std::size_t buffer_of(const UdpSocket& socket, int option) {
 void read_clock(HostFacts& facts) {
   timex state{};
   const int verdict = adjtimex(&state);
-  facts.clock_is_synchronized =
-      verdict >= 0 && verdict != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+  facts.clock_is_known = verdict >= 0;
+  facts.clock_is_synchronized = verdict != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
   facts.clock_error = std::chrono::microseconds(state.esterror);
 }
 
