@@ -16,6 +16,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/host_request.h"
+#include "atp/collective/host/uplink.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
@@ -160,6 +161,8 @@ struct AllReduceOptions {
   // two of them, where the smaller one's values would be lost. Empty: there is one.
   std::vector<std::size_t> segments;
   std::uint32_t tag = 0;  // identifies the call site: ranks at different ones get an error
+  // The user's operation that this one is a part of, for messages.
+  std::optional<UserOperation> part_of;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
   // The time-out counts from this call, and ends an operation even if it makes progress.
   bool timeout_is_total = false;

@@ -30,8 +30,10 @@ Result<bool> LeaderUplink::agree(bool mine) {
 
 void LeaderUplink::combine(const Words& words, std::function<void(bool)> ended) {
   const Values values{reinterpret_cast<std::byte*>(words.at), words.count, DataType::kInt32};
-  AllReduceOptions options{
-      .reduction = words.reduction, .tag = words.tag, .timeout = words.timeout};
+  AllReduceOptions options{.reduction = words.reduction,
+                           .tag = words.tag,
+                           .part_of = words.of,
+                           .timeout = words.timeout};
   options.on_done = [this, ended = std::move(ended)](const Status& status) {
     if (!status) note(communicator_->failure().value_or(status.error().message));
     ended(status.ok());

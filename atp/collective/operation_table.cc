@@ -33,6 +33,10 @@ const PendingOperation* OperationTable::oldest() const {
   return slots_.empty() ? nullptr : slots_.front().operation.get();
 }
 
+std::optional<OperationId> OperationTable::oldest_id() const {
+  return slots_.empty() ? std::nullopt : std::optional(first_id_);
+}
+
 std::span<std::int16_t> OperationTable::exponents(OperationId id) {
   Slot& of = slot(id);
   if (of.exponents.empty()) of.exponents.resize(of.operation->layout().blocks());

@@ -25,6 +25,7 @@ class OperationTable final : public Tensors {
   std::shared_ptr<PendingOperation> take_oldest();
 
   const PendingOperation* oldest() const;  // null if there is none
+  std::optional<OperationId> oldest_id() const;
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }

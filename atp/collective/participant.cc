@@ -158,6 +158,7 @@ void Participant::handle_event(Instant now, const Event& event) {
            hop_text(event.endpoint, context_.route) + " answers again: the job continues");
       break;
     case EventKind::kWaiting:
+      describe_oldest();
       tell(RecordedKind::kWaiting, waiting_text(event.failure, context_now()), event.failure.ranks);
       break;
     case EventKind::kWaitingOver:
@@ -206,10 +207,17 @@ FailureContext Participant::context_now() const {
   return context;
 }
 
-// Empty for words that hosts combine, which are not operations of the user.
+// For the displays of the server and the switches.
+void Participant::describe_oldest() {
+  if (const auto oldest = table_.oldest_id()) worker_.describe(*oldest, oldest_text());
+}
+
+// Empty for what leaders of hosts agree on among themselves: no operation of the user.
 std::string Participant::oldest_text() const {
   const PendingOperation* oldest = table_.oldest();
-  return oldest == nullptr || !context_.names.empty() ? std::string() : oldest->text();
+  const bool is_users =
+      oldest != nullptr && (context_.names.empty() || oldest->options().part_of.has_value());
+  return is_users ? oldest->text() : std::string();
 }
 
 std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {

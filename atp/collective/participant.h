@@ -80,6 +80,7 @@ class Participant {
   void tell_of_return(const Endpoint& parent);
   FailureContext context_now() const;
   std::string oldest_text() const;
+  void describe_oldest();
   void fail(Instant now, const Event& event);
   void end(std::shared_ptr<PendingOperation> operation, const std::string& why);
   void end_all(const std::string& why);

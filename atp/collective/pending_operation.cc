@@ -5,6 +5,9 @@
 namespace atp {
 
 std::string PendingOperation::text() const {
+  if (const auto& whole = options_.part_of) {
+    return operation_text(name_.what, whole->number, whole->values, whole->tag);
+  }
   return operation_text(name_.what, name_.number, name_.values, options_.tag);
 }
 

@@ -92,6 +92,7 @@ struct ControlHead {
   std::uint16_t stream = 0;
   std::uint64_t sequence = 0;
   std::uint32_t operation = 0;
+  bool operator==(const ControlHead&) const = default;
 };
 
 // Writes head and body into the outbox; send_to() then addresses the message. False if it is full.

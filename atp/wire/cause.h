@@ -10,8 +10,9 @@
 
 namespace atp {
 
-// Why a rank left, as text for the other ranks' error messages: the end of LEAVE and of STATUS
-// *left* (docs/protocol.md §3.1). Users see this text although it comes from the network, so both
+// A rank's words for people: why it left, for the other ranks' error messages, or what it calls the
+// operation that waits, for the displays of servers and switches. It is the end of LEAVE and of
+// STATUS (docs/protocol.md §3.1). Users see this text although it comes from the network, so both
 // sides replace everything but printable ASCII by a question mark, and cut it at kMaxBytes.
 class CauseText {
  public:

@@ -44,6 +44,7 @@ std::string_view to_string(StatusCode code) {
     case StatusCode::kLeft: return "left";
     case StatusCode::kAreYouThere: return "are you there";
     case StatusCode::kHere: return "here";
+    case StatusCode::kOperation: return "operation";
     case StatusCode::kCount: break;
   }
   return "unknown";

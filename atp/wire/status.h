@@ -33,6 +33,7 @@ enum class StatusCode : std::uint16_t {
                            // nonce, the acknowledgement of a LEAVE
   kAreYouThere = 10,       // a liveness probe of the receiver; nonce: drawn by the sender
   kHere = 11,              // the answer; nonce: of the question
+  kOperation = 12,         // cause: what a rank calls the operation that the server waits in
   kCount,
 };
 
@@ -120,7 +121,7 @@ struct StatusMessage {
   RankSet other;
   std::array<Endpoint, kMaxEndpoints> endpoints{};
   std::uint16_t endpoint_count = 0;
-  CauseText cause;
+  CauseText cause;  // *left*; *operation* and *waiting for*: the operation's description
   // *detached*: one per rank of `about`; *refused*: expected, found.
   std::array<std::uint32_t, kMaxNumbers> numbers{};
 

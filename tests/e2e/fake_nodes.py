@@ -98,6 +98,7 @@ class FakeNodes:
         if self.stuck is not None:
             host = self.hostile or "10.0.0.2"
             stuck = {"ranks": [{"rank": self.stuck, "host": host}], "waited_s": 3.5}
+            stuck["operation"] = "all_reduce #17 (1,000 values)"
         return {
             "job": JOB,
             "incarnation": 1,

@@ -12,6 +12,7 @@ from tests.pages import REPOSITORY, shown
 from .conftest import atp
 
 SECONDS = 30
+OPERATION = r" in all_reduce #[0-9]+ \([0-9,]+ values\)"
 ALWAYS = {"time", "level", "command", "message"}
 
 
@@ -56,6 +57,7 @@ def test_nodes_name_the_job_and_the_ranks_that_it_waits_for(cluster):
                 assert (entry["job"], entry["incarnation"]) == (cluster.job, 1)
                 assert entry["ranks"] == [2]
                 assert entry["level"] == "warning"
+                assert re.search(OPERATION, entry["message"])
 
 
 def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
@@ -79,7 +81,9 @@ def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
 def test_the_line_that_the_page_shows_is_one_of_these():
     (example,) = parsed(shown("docs/operations.md", '{"time": "2026-03-01T09:30:12.417+01:00",'))
     assert set(example) == ALWAYS | {"job", "incarnation", "ranks"}
-    assert re.fullmatch(r"job 7 has waited 1 s for rank 2 \(10\.0\.1\.2\)", example["message"])
+    assert re.fullmatch(
+        rf"job 7 has waited 1 s for rank 2 \(10\.0\.1\.2\){OPERATION}", example["message"]
+    )
     page = (REPOSITORY / "docs" / "operations.md").read_text()
     assert all(f"`{key}`" in page for key in example)
 

@@ -159,7 +159,10 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 2, "world_size": 4},
         **{"parent": "127.0.0.1:5500", "joined": [0, 1, 2, 3], "detached": [], "left": []},
         "aggregators": {"held": 12},
-        "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},
+        "stuck": {
+            **{"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},
+            "operation": "all_reduce #17 (1,000 values)",
+        },
         "lateness": [
             {"rank": 0, "first_p50_us": 0, "first_p99_us": 0, "last_p50_us": 0, "last_p99_us": 0},
             {

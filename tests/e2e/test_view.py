@@ -82,8 +82,9 @@ def test_a_job_is_told_with_its_ranks_its_rates_and_its_tree(cluster, view, rank
 
 def test_a_frozen_rank_is_named_and_so_is_that_it_goes_on(cluster, view, ranks):
     ranks[1].signal(signal.SIGSTOP)
-    text = f"job {cluster.job} waits for rank 1 (127.0.0.1)"
-    now = view.wait_for(lambda now: text in [one["text"] for one in now["problems"]], text)
+    text = f"job {cluster.job} waits for rank 1 (127.0.0.1) in all_reduce #"
+    now = view.wait_for(lambda now: any(text in one["text"] for one in now["problems"]), text)
+    assert now["jobs"][0]["waits_in"].startswith("all_reduce #")
     assert now["jobs"][0]["ranks"][1]["state"] == "stuck"
     ranks[1].signal(signal.SIGCONT)
     view.wait_for_event(f"job {cluster.job} continues")

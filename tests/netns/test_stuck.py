@@ -96,7 +96,10 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
         text = job.network[host].exec(
             job.network.atp, "status", f"{job.network[host].address}:5500"
         )
-        assert re.search(rf"job 7 has waited [0-9.]+ s for {re.escape(name)}", text)
+        operation = r"all_reduce #[0-9]+ \([0-9,]+ values\)"
+        assert re.search(
+            rf"job 7 has waited [0-9.]+ s for {re.escape(name)} in {operation}\n", text
+        )
 
     mend()
     for who in ("rank 0", "rank 2"):
@@ -104,7 +107,10 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
             lambda p=others[who]: "rank 1 has resumed" in job.said(p), f"{who} says it is over"
         )
     for who in ("server", "switch"):
-        job.wait(lambda p=others[who]: f"no longer waits for {name}," in job.said(p), f"{who} too")
+        job.wait(
+            lambda p=others[who]: f"no longer waits for {name} in all_reduce #" in job.said(p),
+            f"{who} too",
+        )
         assert job.stuck(who) is None
     for who, process in job.everybody().items():
         said = job.said(process)

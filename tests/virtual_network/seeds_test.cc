@@ -60,6 +60,7 @@ bool is_rare(ServerCounter counter) {
     case S::kQuestions:
     case S::kStatusAreYouThere:
     case S::kStatusHere:
+    case S::kStatusOperation:
     case S::kStatusVersions:  // few forged packets are as long as the answer
     case S::kStatusOperationMismatch:
     case S::kDropWrongBitmapWidth:

@@ -148,6 +148,8 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_server_leaves_total", kCounter, "LEAVEs received.", kServer, "", "leaves"},
     {"atp_server_questions_total", kCounter,
      "Questions from ranks about whether the server is alive.", kServer, "", "questions"},
+    {"atp_server_descriptions_total", kCounter,
+     "Descriptions from ranks of the operation that waits.", kServer, "", "descriptions"},
     {"atp_server_icmp_errors_total", kCounter, "ICMP errors for packets that the server sent.",
      kServer, "", "unreachable"},
     {"atp_server_jobs_made_total", kCounter, "Stream ranges of jobs that appeared.", kServer, "",

@@ -55,6 +55,7 @@ Json json_of(const std::optional<StuckRanks>& stuck) {
           {"since_s", seconds_since_1970() - seconds_of(stuck->waited)},
           {"stream", stuck->stream},
           {"sequence", stuck->sequence},
+          {"operation", stuck->description.empty() ? Json() : Json(stuck->description)},
           {"fingerprint", stuck->operation}};
 }
 
@@ -67,7 +68,8 @@ std::optional<StuckRanks> stuck_ranks_of(const JobSummary& job, Instant now) {
                     .waited = now - job.stuck->since,
                     .stream = job.stuck->stream,
                     .sequence = job.stuck->sequence,
-                    .operation = job.stuck->operation};
+                    .operation = job.stuck->operation,
+                    .description = std::string(job.stuck_operation.view())};
 }
 
 std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
@@ -79,7 +81,8 @@ std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
                    .waited = now - waiting->since,
                    .stream = waiting->stream,
                    .sequence = waiting->sequence,
-                   .operation = waiting->operation};
+                   .operation = waiting->operation,
+                   .description = std::string(waiting->description.view())};
   waiting->ranks.for_each([&](Rank rank) {
     const std::size_t i = stuck.ranks.size();
     stuck.ranks.emplace_back(rank, i < waiting->home_count ? waiting->homes[i] : Endpoint{});
@@ -248,6 +251,7 @@ std::string stuck_text(const StuckRanks& stuck) {
                         home.unset() ? "" : " (" + host_text(home) + ")");
   }
   if (stuck.ranks.size() > kMost) text += fmt::format(" and {} others", stuck.ranks.size() - kMost);
+  if (!stuck.description.empty()) text += " in " + stuck.description;
   return text;
 }
 

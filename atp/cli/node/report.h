@@ -52,11 +52,12 @@ struct StuckRanks {
   std::uint16_t stream = 0;
   std::uint64_t sequence = 0;
   std::uint32_t operation = 0;  // its fingerprint
+  std::string description;      // "all_reduce #17 (1,000 values)"; empty: not known yet
 };
 std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now);
 // As the server reported them to its tree.
 std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now);
-// "rank 2 (10.0.1.2), ranks 3 …".
+// "rank 2 (10.0.1.2) in all_reduce #17 (1,000 values)", "ranks 3 …".
 std::string stuck_text(const StuckRanks& stuck);
 
 // "rank 1 (10.0.1.1) left: its process was killed by signal 9 (Killed)", or that it was lost.

@@ -107,7 +107,8 @@ class JobTable {
   TextTable table_;
 };
 
-// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2)", one line per waiting job.
+// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2) in all_reduce #17 (1,000 values)", one line per
+// waiting job.
 std::string stuck_lines(const json& status) {
   std::string text;
   for (const json& job : status.at("jobs")) {
@@ -119,9 +120,12 @@ std::string stuck_lines(const json& status) {
       names += fmt::format("{}{}{}", names.empty() ? "" : ", ", number(rank, "rank"),
                            host.is_null() ? "" : " (" + word(rank, "host") + ")");
     }
-    text += fmt::format("  job {} has waited {:.1f} s for {} {}\n", number(job, "job"),
+    const auto operation = stuck.find("operation");  // nodes of earlier versions do not say
+    const bool is_known = operation != stuck.end() && operation->is_string();
+    text += fmt::format("  job {} has waited {:.1f} s for {} {}{}\n", number(job, "job"),
                         stuck.at("waited_s").get<double>(),
-                        stuck.at("ranks").size() == 1 ? "rank" : "ranks", names);
+                        stuck.at("ranks").size() == 1 ? "rank" : "ranks", names,
+                        is_known ? " in " + word(stuck, "operation") : "");
   }
   return text;
 }

@@ -79,17 +79,20 @@ TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheOneThatLagsMost) {
   json status = switch_status();
   json& job = status["jobs"][0];
   job["stuck"] = json::parse(R"({"ranks": [{"rank": 2, "host": "10.0.1.2"},
-                                           {"rank": 3, "host": null}], "waited_s": 3.21})");
+                                           {"rank": 3, "host": null}], "waited_s": 3.21,
+                                 "operation": "sum #17"})");
   job["lateness"] = json::parse(R"([
     {"rank": 0, "first_p50_us": 10, "first_p99_us": 20, "last_p50_us": 0, "last_p99_us": 0},
     {"rank": 1, "first_p50_us": 900, "first_p99_us": 7000, "last_p50_us": 40200,
      "last_p99_us": 81000}])");
   const std::string table = status_table(status);
-  EXPECT_NE(table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3\n"
+  EXPECT_NE(table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3 in sum #17\n"
                        "  job 7: rank 1 lags most: its first packets by 0.9 ms (p99 7.0 ms), "
                        "its last by 40.2 ms (p99 81.0 ms)\n"),
             std::string::npos)
       << table;
+  job["stuck"]["operation"] = nullptr;
+  EXPECT_NE(status_table(status).find("ranks 2 (10.0.1.2), 3\n"), std::string::npos);
   job["stuck"] = nullptr;
   job["lateness"].erase(1);
   EXPECT_EQ(status_table(status), status_table(switch_status())) << "10 us do not deserve a line";

@@ -28,6 +28,8 @@ std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, I
     episode.waited = std::max(episode.waited, stuck.waited);
     RankSet ranks;
     for (const auto& [rank, home] : stuck.ranks) ranks.insert(rank);
+    // The ranks describe their operation once the server has told them that it waits.
+    if (stuck.description.empty() && stuck.waited < kPatience) continue;
     const bool lately = now < episode.named_at + kPause && episode.named_last.contains(ranks);
     if (episode.named.contains(ranks) || lately) continue;
     episode.named |= ranks;

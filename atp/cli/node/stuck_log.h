@@ -23,6 +23,9 @@ class StuckLog {
   // (WorkerConfig::tell_waiting_pause).
   static constexpr Duration kPause = std::chrono::seconds(10);
 
+  // How long ranks may have been waited for before they are logged without the operation's name.
+  static constexpr Duration kPatience = std::chrono::milliseconds(1500);
+
   // The lines for what has begun or ended since the last call.
   std::vector<LogLine> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
 

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 StuckRanks stuck(const std::vector<Rank>& ranks, Duration waited, std::uint32_t job = 7) {
-  StuckRanks result{.job = {job, 1}, .ranks = {}, .waited = waited};
+  StuckRanks result{.job = {job, 1}, .ranks = {}, .waited = waited, .description = "sum #17"};
   for (const Rank rank : ranks) {
     const Endpoint home = Endpoint::ipv4(10, 0, 1, static_cast<std::uint8_t>(rank), 7000);
     result.ranks.emplace_back(rank, rank < 4 ? home : Endpoint{});
@@ -32,10 +32,10 @@ TEST(StuckLog, LogsTheBeginningAndTheEndOfAnEpisodeOnce) {
   StuckLog log;
   EXPECT_THAT(texts(log.lines({}, kBegin)), IsEmpty());
   EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(1040))}, kBegin)),
-              ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2)"));
+              ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2) in sum #17"));
   EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(4170))}, kBegin)), IsEmpty());
   EXPECT_THAT(texts(log.lines({}, kBegin)),
-              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 4.1 s"));
+              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2) in sum #17, after 4.1 s"));
   EXPECT_THAT(texts(log.lines({}, kBegin)), IsEmpty());
 }
 
@@ -50,11 +50,21 @@ TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
   EXPECT_EQ(over[0].about, expected);
 }
 
+TEST(StuckLog, WaitsAMomentForTheOperationsDescription) {
+  StuckLog log;
+  StuckRanks unknown = stuck({2}, milliseconds(1300));
+  unknown.description.clear();
+  EXPECT_THAT(log.lines({unknown}, kBegin), IsEmpty());
+  unknown.waited = milliseconds(1550);
+  EXPECT_THAT(texts(log.lines({unknown}, kBegin)),
+              ElementsAre("job 7 has waited 1.5 s for rank 2 (10.0.1.2)"));
+}
+
 TEST(StuckLog, LogsRanksThatJoinAnEpisode) {
   StuckLog log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   EXPECT_THAT(texts(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin)),
-              ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5"));
+              ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5 in sum #17"));
   EXPECT_THAT(texts(log.lines({stuck({5}, milliseconds(2500))}, kBegin)), IsEmpty());
 }
 
@@ -65,7 +75,7 @@ TEST(StuckLog, KeepsJobsApart) {
           .size(),
       2U);
   EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(1500), 8)}, kBegin)),
-              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 1 s"));
+              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2) in sum #17, after 1 s"));
 }
 
 TEST(StuckLog, ARankThatIsLateInEveryStepIsLoggedOncePerTenSeconds) {
@@ -88,7 +98,7 @@ TEST(StuckLog, ARankThatIsLateAgainAndStaysSoIsLoggedAfterTenSeconds) {
   log.lines({}, kBegin + milliseconds(250));
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1000))}, kBegin + milliseconds(3000)), IsEmpty());
   EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(8100))}, kBegin + milliseconds(10'100))),
-              ElementsAre("job 7 has waited 8.1 s for rank 2 (10.0.1.2)"));
+              ElementsAre("job 7 has waited 8.1 s for rank 2 (10.0.1.2) in sum #17"));
 }
 
 }  // namespace

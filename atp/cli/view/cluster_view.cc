@@ -140,6 +140,7 @@ class Builder {
       if (job.tenant.empty()) job.tenant = part.tenant;
       add_states(part, ranks);
       if (part.stuck) job.waited_s = std::max(job.waited_s, part.stuck->waited_s);
+      if (part.stuck && job.waits_in.empty()) job.waits_in = part.stuck->operation;
       if (!is_known || k >= records_[node].job_rates().size()) continue;
       const JobRates& rates = records_[node].job_rates()[k];
       job.sums += rates.sums;

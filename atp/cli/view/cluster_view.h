@@ -64,8 +64,9 @@ struct JobView {
   bool is_joining = false;
   bool is_known = true;  // false: no server that answers knows it, so the rest is out of date
   std::vector<RankView> ranks;
-  double waited_s = 0;  // for the stuck ranks
-  double sums = 0;      // per second
+  double waited_s = 0;   // for the stuck ranks
+  std::string waits_in;  // the operation, as the ranks call it; "" if unknown
+  double sums = 0;       // per second
   double goodput_bits = 0;
   std::optional<double> share_summed;
 

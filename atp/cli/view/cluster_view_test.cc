@@ -106,6 +106,7 @@ TEST_F(ClusterViewTest, OfARanksStatesTheWorstIsShown) {
   EXPECT_THAT(states, testing::ElementsAre(RankState::kJoined, RankState::kStuck, RankState::kLate,
                                            RankState::kMissing));
   EXPECT_EQ(view_.jobs[0].ranks[1].host, "10.0.1.2");
+  EXPECT_EQ(view_.jobs[0].waits_in, "sum #17");
 }
 
 TEST_F(ClusterViewTest, OfARanksLatenessTheHighestReportIsShown) {

@@ -56,6 +56,8 @@ std::optional<StuckJob> stuck_of(const Document& job) {
   const auto found = job.find("stuck");
   if (found == job.end() || found->is_null()) return std::nullopt;
   StuckJob stuck{.waited_s = found->at("waited_s").get<double>()};
+  const auto operation = found->find("operation");  // nodes of earlier versions do not say
+  if (operation != found->end() && operation->is_string()) stuck.operation = word_of(*operation);
   for (const Document& one : list(*found, "ranks")) {
     const Document& host = one.at("host");
     const std::uint64_t rank = count_of(one.at("rank"));

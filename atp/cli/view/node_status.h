@@ -34,6 +34,7 @@ struct RankDelay {
 struct StuckJob {
   std::vector<std::pair<std::uint32_t, std::string>> ranks;  // each with its host, "" if unknown
   double waited_s = 0;
+  std::string operation;  // as the ranks call it; "" if unknown
 };
 
 // Why a job has failed, as its server knows it.

@@ -19,7 +19,7 @@ std::string job(const std::string& more = "") {
 
 TEST(NodeStatus, ReadsANodesAnswer) {
   const std::string stuck =
-      R"(, "state": "running", "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}, {"rank": 3, "host": null}], "waited_s": 4.5},
+      R"(, "state": "running", "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}, {"rank": 3, "host": null}], "waited_s": 4.5, "operation": "sum #17"},
          "lateness": [{"rank": 1, "operations": 9, "first_p50_us": 40, "first_p99_us": 80, "last_p50_us": 50, "last_p99_us": 90}])";
   const NodeStatus status = read_node_status("a", reply(job(stuck))).value();
   EXPECT_FALSE(status.is_switch);
@@ -29,6 +29,7 @@ TEST(NodeStatus, ReadsANodesAnswer) {
   EXPECT_EQ(status.jobs[0].joined, (RankList{0, 1, 3})) << "sorted, whatever was said";
   EXPECT_EQ(status.jobs[0].stuck->ranks[0].second, "10.0.1.2");
   EXPECT_EQ(status.jobs[0].stuck->ranks[1].second, "");
+  EXPECT_EQ(status.jobs[0].stuck->operation, "sum #17");
   EXPECT_EQ(status.jobs[0].delays[0].typical_us(), 50u);
 }
 
@@ -58,7 +59,8 @@ TEST(NodeStatus, RefusesWhatIsNotAStatus) {
       {"ranks that are words", reply(job(R"(, "left": ["x"])"))},
       {"ranks that are not a list", reply(job(R"(, "left": 3)"))},
       {"a host that is a number",
-       reply(job(R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1})"))},
+       reply(job(
+           R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1, "operation": null})"))},
       {"a parent that is a list", reply(job(R"(, "parent": [])"))},
       {"a tenant that is a number", reply(job(R"(, "tenant": 3)"))},
   };

@@ -35,7 +35,7 @@ inline JobStatus job_status(const TestJob& is) {
                 .has_switches = true,
                 .parent = is.parent};
   if (is.stuck.empty()) return job;
-  job.stuck.emplace(StuckJob{.waited_s = 1});
+  job.stuck.emplace(StuckJob{.waited_s = 1, .operation = "sum #17"});
   for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");
   return job;
 }

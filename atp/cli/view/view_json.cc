@@ -103,6 +103,7 @@ Json json_of(const JobView& job) {
                     : job.is_joining ? "joining"
                                      : "running"},
           {"waited_s", job.waited_s},
+          {"waits_in", job.waits_in.empty() ? Json() : Json(job.waits_in)},
           {"sums", job.sums},
           {"goodput_bits", job.goodput_bits},
           {"share_summed", or_null(job.share_summed)},

@@ -266,8 +266,10 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
     return;
   }
   if (const RankList stuck = job.in(RankState::kStuck); !stuck.empty()) {
-    add("stuck", Severity::kBad, " waits for " + stuck_text(job, stuck), " continues",
-        time_s - job.waited_s, text_of(stuck));
+    add("stuck", Severity::kBad,
+        " waits for " + stuck_text(job, stuck) +
+            (job.waits_in.empty() ? "" : " in " + job.waits_in),
+        " continues", time_s - job.waited_s, text_of(stuck));
   }
   if (const RankList lost = job.in(RankState::kLost); !lost.empty()) {
     add("lost", Severity::kBad, fmt::format(" lost {}", text_of(lost)), "", time_s, text_of(lost));

@@ -129,7 +129,9 @@ void HostEngine::send() {
 // gone.
 void HostEngine::pass_on(const Piece& piece, std::uint64_t number, Phase phase,
                          HostUplink::Words words) {
-  words.tag = tag_of(piece.entry->header);
+  const HostOperationHeader& header = piece.entry->header;
+  words.tag = tag_of(header);
+  words.of = UserOperation{piece.entry->asked.number, header.values, header.tag};
   const std::chrono::milliseconds own = piece.entry->asked.timeout;
   words.timeout =
       bounded_timeout(own.count() > 0 ? own : options_.operation_timeout) + kForTheOthers;

@@ -12,6 +12,13 @@
 
 namespace atp {
 
+// An all-reduce of the user, as messages name it.
+struct UserOperation {
+  std::uint64_t number = 0;
+  std::uint64_t values = 0;
+  std::uint32_t tag = 0;
+};
+
 // The connection of a host's leader, its lowest rank, to the leaders of the job's other hosts. All
 // of them combine the same words in the same order.
 class HostUplink {
@@ -21,6 +28,7 @@ class HostUplink {
     std::size_t count = 0;
     Reduction reduction = Reduction::kSum;  // or kMax
     std::uint32_t tag = 0;                  // identifies the operation: a mismatch is reported
+    std::optional<UserOperation> of;        // absent: none, the leaders agree on something
     std::chrono::milliseconds timeout{0};   // without progress
   };
 

@@ -123,6 +123,7 @@ TEST(SwitchNode, RemembersWhomTheServerWaitsForUntilItStopsReportingIt) {
   StatusMessage message{.code = StatusCode::kWaitingFor};
   message.about = ranks({2});
   message.add_endpoint(child(2));
+  message.cause = CauseText("sum #17");
   Rig joining;
   joining.in(child(0), join(0));
   joining.in(kServer, status(ranks({0}), message));
@@ -137,6 +138,7 @@ TEST(SwitchNode, RemembersWhomTheServerWaitsForUntilItStopsReportingIt) {
     ASSERT_TRUE(waiting(rig));
     EXPECT_EQ(waiting(rig)->ranks, ranks({2}));
     EXPECT_EQ(waiting(rig)->homes[0], child(2));
+    EXPECT_EQ(waiting(rig)->description.view(), "sum #17");
     EXPECT_EQ(waiting(rig)->since, begin - 1s) << "the server waits for a second before it reports";
   }
   rig.wait(600ms);

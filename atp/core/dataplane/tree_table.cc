@@ -92,7 +92,8 @@ void Tree::note_waiting(Instant now, const atp_header& header, const StatusMessa
               .sequence = header.sequence,
               .operation = header.operation,
               .homes = status.endpoints,
-              .home_count = status.endpoint_count};
+              .home_count = status.endpoint_count,
+              .description = status.cause};
 }
 
 std::optional<HeardWaiting> Tree::waiting(Instant now) const {

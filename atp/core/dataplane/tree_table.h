@@ -48,6 +48,7 @@ struct HeardWaiting {
   std::uint32_t operation = 0;
   std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // where the first of them are
   std::size_t home_count = 0;
+  CauseText description;  // what the ranks call the operation; empty: unknown
   bool operator==(const HeardWaiting&) const = default;
 };
 

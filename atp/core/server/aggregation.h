@@ -54,6 +54,14 @@ class Aggregation {
   void handle_timeout(Downlink& down);
   Instant next_timeout() const { return next_timeout_; }
 
+  // A rank says what it calls the operation that the header names. If that operation waits, all
+  // switches are told, with the next *waiting for*, which is due at once.
+  void describe(ServerTurn& turn, const atp_header& header, const CauseText& text);
+  // Empty: unknown.
+  CauseText description_of(std::uint32_t operation) const {
+    return described_.operation == operation ? described_.text : CauseText();
+  }
+
   // Whether a fragment is incomplete and lacks one of these ranks.
   bool lacks(const RankSet& ranks) const;
 
@@ -137,11 +145,19 @@ class Aggregation {
   bool is_crossed_for_good(Downlink& down, std::size_t stream, const Fragment& fragment);
 
   JobTerms terms_;
+  // The last operation that waited and was described.
+  struct Described {
+    std::uint32_t operation = 0;
+    CauseText text;
+    bool operator==(const Described&) const = default;
+  };
+
   AggregationProgress progress_;
   RankSet all_;
   std::vector<Stream> streams_;
   FloatPool floats_;
   Lateness lateness_;
+  Described described_;
   Instant next_timeout_ = kNever;
   Instant mismatch_announced_ = kLongAgo;
 };

@@ -125,13 +125,30 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
   } else if (is_crossed_for_good(down, stream, fragment)) {
     announce_mismatch(down, stream, fragment, streams_[stream].crossing->others);
   } else {
-    down.status(name_of(stream, fragment), down.waiting_for(named_of(turn.now, fragment)),
-                down.present());
+    StatusMessage message = down.waiting_for(named_of(turn.now, fragment));
+    message.cause = description_of(fragment.operation);
+    down.status(name_of(stream, fragment), message, down.present());
   }
   return turn.now + period;
 }
 
-// docs/protocol.md §6, *Waiting for*, rules 3 and 4.
+void Aggregation::describe(ServerTurn& turn, const atp_header& header, const CauseText& text) {
+  Stream& stream = streams_[header.stream - terms_.first_stream];
+  const Fragment* head = stream.ring.pending() ? stream.ring.find(stream.ring.head()) : nullptr;
+  const bool waits = head != nullptr && head->named && !head->complete() &&
+                     head->operation == header.operation &&
+                     turn.now >= head->since + turn.config.timing.waiting_for;
+  if (!waits) return turn.count(ServerCounter::kDropNotAwaited);
+  turn.count(ServerCounter::kDescriptions);
+  // The first one counts, so a rank cannot make the server announce at will.
+  if (!description_of(header.operation).empty() || text.empty()) return;
+  described_ = {header.operation, text};
+  stream.waiting_announced = kLongAgo;
+  stream.check_at = std::min(stream.check_at, turn.now);
+  next_timeout_ = std::min(next_timeout_, turn.now);
+}
+
+// docs/protocol.md §6, *Waiting for*, rules 4 and 5.
 RankSet Aggregation::crossed_with(const Downlink& down, std::size_t stream,
                                   const Fragment& fragment) const {
   const ServerTurn& turn = down.turn();

@@ -251,6 +251,47 @@ TEST(StalledFragments, ASlowPeerCostsABoundedNumberOfPackets) {
   EXPECT_LE(packets, 64u * 8);
 }
 
+// Rank 0 says what it calls the operation of a fragment.
+void describe(ServerHarness& h, const Endpoint& from, std::string_view text,
+              std::uint32_t operation = kTestOperation) {
+  h.status(from, 0, StatusMessage{.code = StatusCode::kOperation, .cause = CauseText(text)},
+           operation);
+}
+
+TEST(StalledFragments, AnOperationThatWaitsIsAnnouncedAtOnceByTheNameThatARankGivesIt) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
+  h.advance(milliseconds(1100));
+  for (const Sent& s : h.take(StatusCode::kWaitingFor)) EXPECT_EQ(s.status().cause.view(), "");
+  describe(h, worker_endpoint(0), "sum #17");
+  describe(h, worker_endpoint(0), "sum #18");
+  h.advance(milliseconds(1));
+  const auto said = h.take(StatusCode::kWaitingFor);
+  ASSERT_EQ(said.size(), 1u);
+  for (const Sent& s : said)
+    EXPECT_EQ(s.status().cause.view(), "sum #17") << "the first one counts";
+  h.server.for_each_job(h.now, [](const JobSummary& job) {
+    ASSERT_TRUE(job.stuck);
+    EXPECT_EQ(job.stuck_operation.view(), "sum #17");
+  });
+  h.advance(milliseconds(500));
+  EXPECT_TRUE(h.take(StatusCode::kWaitingFor).empty()) << "then once a second again";
+  EXPECT_EQ(h.count(ServerCounter::kDescriptions), 2u);
+}
+
+TEST(StalledFragments, ADescriptionOfWhatDoesNotWaitIsDropped) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
+  describe(h, worker_endpoint(0), "too early");
+  h.advance(milliseconds(1100));
+  describe(h, worker_endpoint(0), "another operation", kTestOperation + 1);
+  EXPECT_EQ(h.count(ServerCounter::kDropNotAwaited), 2u);
+  describe(h, worker_endpoint(1), "of another rank");
+  describe(h, kTestSwitch, "through the tree");
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongSource), 2u);
+  EXPECT_EQ(h.count(ServerCounter::kDescriptions), 0u);
+}
+
 TEST(StalledFragments, AllAreToldEachSecondWhomTheOldestWaitsFor) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});

@@ -86,6 +86,16 @@ RankSet Job::handle_gradient(ServerTurn& turn, const Arrival& in) {
   return {};
 }
 
+void Job::handle_description(ServerTurn& turn, const Arrival& in, const CauseText& text) {
+  const Source source = members_.source_of(in.from, in.packet.ranks);
+  ServerCounter fault = fault_of(in.packet, source);
+  if (fault == ServerCounter::kCount && source != Source::kStraight) {
+    fault = ServerCounter::kDropWrongSource;
+  }
+  if (fault != ServerCounter::kCount) return turn.count(fault);
+  aggregation_->describe(turn, in.packet.header, text);
+}
+
 JobSummary Job::summary(Instant now) const {
   JobSummary summary;
   summary.terms = terms_;
@@ -105,6 +115,7 @@ JobSummary Job::summary(Instant now) const {
   if (const auto late = aggregation_->waited_for(now, kLate)) summary.waited_for = late->ranks;
   summary.stuck = aggregation_->waited_for(now, kStuck);
   if (!summary.stuck) return summary;
+  summary.stuck_operation = aggregation_->description_of(summary.stuck->operation);
   summary.stuck->ranks.for_each(
       [&](Rank rank) { summary.stuck_homes.emplace_back(rank, members_.record(rank).own); });
   return summary;

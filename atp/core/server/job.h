@@ -37,6 +37,7 @@ struct JobSummary {
   // The same for a second or more, longer than a rank that computes between sums should take.
   std::optional<WaitedFor> stuck;
   std::vector<std::pair<Rank, Endpoint>> stuck_homes;  // where its ranks are, if that is known
+  CauseText stuck_operation;                           // what the others call it; empty: unknown
   // By rank, once all have joined. Refers to the job, so it is valid only until the job changes.
   std::span<const RankLateness> lateness;
   bool has_switches = false;  // some rank's route has one
@@ -58,6 +59,8 @@ class Job {
   bool handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave);
   // Returns the ranks of the packet that are unknown to the job: they must join again.
   RankSet handle_gradient(ServerTurn& turn, const Arrival& in);
+  // A rank says what it calls an operation.
+  void handle_description(ServerTurn& turn, const Arrival& in, const CauseText& text);
 
   void handle_timeout(ServerTurn& turn);
   // Lets no lease end before `until`.

@@ -299,10 +299,18 @@ void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
 // --- STATUS ---
 
 void Server::handle_status(ServerTurn& turn, const Arrival& in) {
-  const auto here = StatusMessage::answer_to(in.packet);
-  if (!here) return turn.count(ServerCounter::kDropUnexpectedType);
-  turn.count(ServerCounter::kQuestions);
-  answer_paced(turn, in, in.packet.ranks, *here);
+  if (const auto here = StatusMessage::answer_to(in.packet)) {
+    turn.count(ServerCounter::kQuestions);
+    return answer_paced(turn, in, in.packet.ranks, *here);
+  }
+  const auto status = StatusMessage::read(in.packet);
+  if (!status || status->code != StatusCode::kOperation) {
+    return turn.count(ServerCounter::kDropUnexpectedType);
+  }
+  const auto job = find(in.packet.job(), in.packet.header.stream);
+  if (job == jobs_.end()) return turn.count(unknown_counter(in.packet));
+  job->second.job.handle_description(turn, in, status->cause);
+  after(job);
 }
 
 // --- GRADIENT ---

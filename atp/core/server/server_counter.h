@@ -18,8 +18,9 @@ enum class ServerCounter : std::uint8_t {
   kGradientBytesReceived,  // their UDP payloads
   kJoins,
   kLeaves,
-  kQuestions,    // *are you there*
-  kUnreachable,  // ICMP errors about packets sent
+  kQuestions,     // *are you there*
+  kDescriptions,  // of operations that wait
+  kUnreachable,   // ICMP errors about packets sent
 
   kJobsMade,
   kJobsEnded,
@@ -53,6 +54,7 @@ enum class ServerCounter : std::uint8_t {
   kStatusLeft,
   kStatusAreYouThere,
   kStatusHere,
+  kStatusOperation,
 
   kStatusWithheld,  // answers that the pacer withheld
 
@@ -76,6 +78,7 @@ enum class ServerCounter : std::uint8_t {
   kDropWrongValueCount,   // more than the agreed K carries
   kDropForeignRanks,      // no rank, or one that the job does not have
   kDropWrongSource,       // ranks that are neither behind the sender nor the sender itself
+  kDropNotAwaited,        // the description of an operation that does not wait
   kDropPastSequence,
   kDropFutureSequence,
   kDropWrongOperation,

@@ -246,6 +246,17 @@ class ServerHarness {
     put_leave(scratch, head, RankSet::of(rank), Leave{nonce, CauseText(cause)});
     deliver_scratch(from);
   }
+  // A rank's STATUS about the first fragment, straight to the server.
+  void status(const Endpoint& from, Rank rank, const StatusMessage& message,
+              std::uint32_t operation = kTestOperation) {
+    ControlHead head;
+    head.flags = ATP_FLAG_DIRECT;
+    head.job = kTestJob;
+    head.operation = operation;
+    scratch.clear();
+    put_status(scratch, head, RankSet::of(rank), message);
+    deliver_scratch(from);
+  }
 
  private:
   void deliver_scratch(const Endpoint& from) {

@@ -106,6 +106,14 @@ class OperationQueue {
     return urgent;
   }
 
+  // Null: it is not here.
+  const Operation* with_id(OperationId id) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (ring_[index(i)].id == id) return &ring_[index(i)];
+    }
+    return nullptr;
+  }
+
   // The operation whose range holds `sequence`, which must belong to a queued operation. It is
   // nearly always the oldest.
   Operation& find(std::uint64_t sequence) {

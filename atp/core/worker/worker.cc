@@ -82,6 +82,16 @@ void Worker::enqueue(Stream& stream, Operation& operation) {
   stream.ends_by = std::min(stream.ends_by, operation.spec.ends_by);
 }
 
+void Worker::describe(OperationId id, std::string_view text) {
+  for (const Stream& stream : streams_) {
+    const Operation* operation = stream.operations.with_id(id);
+    if (operation == nullptr) continue;
+    description_.operation = operation->fingerprint;
+    description_.text = CauseText(text);
+    return;
+  }
+}
+
 void Worker::leave(Instant now, std::string_view cause) {
   if (membership_.leaving()) return;
   if (joined()) stop();

@@ -76,6 +76,15 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
+// What the application calls an operation that waits, and the fragment about which the server, not
+// knowing that, has reported.
+struct Description {
+  std::uint32_t operation = 0;  // its fingerprint
+  CauseText text;
+  std::optional<ControlHead> asked;
+  bool operator==(const Description&) const = default;
+};
+
 class Worker {
  public:
   explicit Worker(const WorkerConfig& config);
@@ -87,6 +96,11 @@ class Worker {
   // worker has not joined, its job is over, or there is no room: max_operations are open, or as
   // many were submitted to the stream since its oldest unanswered one.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
+
+  // What people call an operation that waits for other ranks, for the displays of the server and
+  // the switches. The server is told when it next reports that it waits in this operation without
+  // knowing its name, or now if it has done so.
+  void describe(OperationId id, std::string_view text);
 
   // Fails pending operations and sends nothing more, as after any failure. leave() may follow;
   // without it the rank's lease ends.
@@ -172,6 +186,8 @@ class Worker {
   void handle_stream_timer(WorkerTurn& turn, Stream& stream);
   void cut_window_for_loss();
 
+  void tell_description(WorkerTurn& turn);
+
   // worker_receive.cc
   void handle_parameter(WorkerTurn& turn, Path path, const PacketView& packet);
   void accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView& packet);
@@ -179,6 +195,7 @@ class Worker {
   void note_asked(const PacketView& packet);
   void handle_nack(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
+  void note_asked_for_description(const PacketView& packet, const StatusMessage& status);
   void handle_mismatch(WorkerTurn& turn, const PacketView& packet, const StatusMessage& status);
   // The stream of the in-flight fragment that a packet is about; otherwise counts the drop.
   Stream* find_in_flight(const PacketView& packet);
@@ -195,6 +212,7 @@ class Worker {
 
   OperationId next_operation_;
   std::optional<Mismatch> mismatch_;
+  Description description_;
   std::uint32_t open_operations_ = 0;
   std::uint32_t open_small_ = 0;  // of them, on the express stream
   EventQueue events_;

@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "nacks_received",
     "nacks_early",
     "waiting_for_received",
+    "descriptions_sent",
     "joins_sent",
     "joins_answered",
     "unknown_job_received",

@@ -35,6 +35,7 @@ enum class WorkerCounter : std::uint8_t {
   kNacksReceived,
   kNacksEarly,  // ignored: the fragment may still be on its way
   kWaitingForReceived,
+  kDescriptionsSent,  // of operations that wait, to the server
   kJoinsSent,
   kJoinsAnswered,
   kUnknownJobReceived,

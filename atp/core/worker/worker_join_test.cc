@@ -349,6 +349,40 @@ TEST(WorkerJoin, TheRanksThatItWaitsForAreReportedNoSoonerThanConfigured) {
   }
 }
 
+// What the worker sends as the name of the operation that waits; empty: nothing.
+std::string described(WorkerScript& s, const StatusMessage& waiting, std::uint32_t operation) {
+  s.receive_status(waiting, kTestSwitch, 0, operation);
+  while (s.worker.poll_event()) s.worker.describe(0, "sum #17");
+  std::string text;
+  for (const SentPacket& packet : of_type(s.run(), PacketType::kStatus)) {
+    const auto status = StatusMessage::read(packet.view());
+    if (!status || status->code != StatusCode::kOperation) continue;
+    EXPECT_EQ(packet.to, kTestServer);
+    EXPECT_TRUE(packet.view().has(ATP_FLAG_DIRECT));
+    EXPECT_EQ(packet.view().header.operation, operation);
+    text = status->cause.view();
+  }
+  return text;
+}
+
+TEST(WorkerJoin, AServerThatDoesNotKnowTheNameOfTheOperationIsToldEachTimeItReports) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  const std::uint32_t operation = gradients(s.run()).at(0).view().header.operation;
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  s.advance(seconds(1));
+  EXPECT_EQ(described(s, waiting, operation), "sum #17");
+  s.advance(seconds(1));
+  EXPECT_EQ(described(s, waiting, operation), "sum #17") << "the packet was lost";
+  s.advance(seconds(1));
+  EXPECT_EQ(described(s, waiting, operation + 1), "") << "it has another name";
+  waiting.cause = CauseText("sum #17");
+  EXPECT_EQ(described(s, waiting, operation), "") << "the server knows it now";
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDescriptionsSent], 2u);
+}
+
 TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
   WorkerScript s;
   s.join();

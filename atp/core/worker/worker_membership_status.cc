@@ -72,6 +72,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kOperationMismatch:  // the worker handles it
     case StatusCode::kDetached:
     case StatusCode::kAreYouThere:
+    case StatusCode::kOperation:
     case StatusCode::kCount: break;
   }
   return ignored(turn);
@@ -140,7 +141,9 @@ void WorkerMembership::end_waiting(WorkerTurn& turn) {
 // The first STATUS that ends the job has the ranks and the cause that count.
 void WorkerMembership::note_detail(const StatusMessage& status) {
   if (!in_job()) return;
-  detail_ = {status.endpoints, status.endpoint_count, status.cause};
+  detail_ = {status.endpoints, status.endpoint_count, {}};
+  // The text of *waiting for* is no cause.
+  if (status.code != StatusCode::kWaitingFor) detail_.cause = status.cause;
 }
 
 // Another rank was refused. It may be restarted correctly, so the job keeps waiting for it.

@@ -175,8 +175,24 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
+  if (status->code == StatusCode::kWaitingFor) note_asked_for_description(packet, *status);
   // The answer to a straight packet carries DIRECT; an announcement to all does not.
   apply(membership_.handle_status(turn, path, *status, has_pending(), packet.has(ATP_FLAG_DIRECT)));
+}
+
+// A server that knows the operation's description repeats it in its announcements.
+void Worker::note_asked_for_description(const PacketView& packet, const StatusMessage& status) {
+  description_.asked.reset();
+  if (!joined() || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;
+  if (status.about.contains(config_.rank)) return;  // its contribution may be another one
+  const atp_header& h = packet.header;
+  description_.asked = ControlHead{.type = PacketType::kStatus,
+                                   .flags = ATP_FLAG_DIRECT,
+                                   .bitmap_words = h.bitmap_words,
+                                   .job = config_.job,
+                                   .stream = h.stream,
+                                   .sequence = h.sequence,
+                                   .operation = h.operation};
 }
 
 void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,

@@ -46,6 +46,20 @@ bool Worker::keeps_from_switches(const Quantized& quantized) const {
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   WorkerTurn turn = begin_turn(now, tensors, out);
   transmit(turn);
+  if (description_.asked) tell_description(turn);
+}
+
+// Goes straight to the server, as the switches learn it from there.
+void Worker::tell_description(WorkerTurn& turn) {
+  if (!joined()) return description_.asked.reset();
+  if (description_.asked->operation != description_.operation || description_.text.empty()) return;
+  StatusMessage message;
+  message.code = StatusCode::kOperation;
+  message.cause = description_.text;
+  if (!put_status(turn.out, *description_.asked, RankSet::of(config_.rank), message)) return;
+  turn.out.send_to(server());
+  turn.count(WorkerCounter::kDescriptionsSent);
+  description_.asked.reset();
 }
 
 void Worker::transmit(WorkerTurn& turn) {
