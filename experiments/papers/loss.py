@@ -138,7 +138,7 @@ ENTRIES = [
         "200, the pool keeps as much within half a percent. Packets are lost in both directions of "
         "one worker's link.",
         "recovery better than by a time-out of 1 ms: yes, by the best one: no; free up to 0.1 %: "
-        "only with a larger window",
+        "nearly, with a larger window",
         figure_10,
     )
 ]
