@@ -55,7 +55,9 @@ README = {
 }
 
 CONTRIBUTING = {
-    "make build": Never("it builds and tests everything, this test among it"),
+    "make build": Never(
+        "it builds and tests everything, this test among it; the last line is one of the README's"
+    ),
 }
 
 GETTING_STARTED = {
@@ -160,7 +162,7 @@ PLANNER = {
 
 SIMULATOR = {
     "atp sim --seed 17": Here(smaller=(("--count 1000000", "--count 20"), ("1024", "64"))),
-    "tools/mutate --layers seeds --seeds 300": Never("it takes hours"),
+    "tools/mutate --layers seeds --seeds 300": By("tests/tools/mutants_test.py"),
 }
 
 EXPLORATION = {

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.papers.registry import ENTRIES
+from tests.pages import command
 from tools.mutants import layers, operators, tensor_parallel
 from tools.mutants.harmless import REASONS
 from tools.mutants.mutant import Mutant, PlaceNotFound, Rule, of_rule
@@ -60,6 +61,19 @@ def test_there_are_enough_of_both_kinds():
 def test_the_page_on_the_simulator_counts_the_rules():
     page = " ".join((REPOSITORY / "docs/simulator.md").read_text().split())
     assert f" {len(RULES)} rules of the protocol left out by hand" in page
+
+
+def test_the_command_of_that_page_selects_the_rules_in_source_files():
+    """Testing them takes hours; CI tests twenty of all mutants (.ci/checks)."""
+    program, *words = command("docs/simulator.md", "tools/mutate --layers seeds")
+    assert program == "tools/mutate"
+    listed = mutate(*words, "--list")
+    assert listed.returncode == 0, listed.stderr
+    lines = listed.stdout.splitlines()
+    names = {line.partition(": ")[2] for line in lines}
+    assert names == {rule.name for rule in RULES if rule.file.endswith(".cc")}
+    page = " ".join((REPOSITORY / "docs/simulator.md").read_text().split())
+    assert f" Today there are {len(names)}, which this command tests" in page
 
 
 def test_every_file_with_operators_has_a_room_that_tests_it():
@@ -168,8 +182,8 @@ def scratch(tmp_path):
     (repository / "atp/wire").mkdir(parents=True)
     (repository / "atp/wire/a.cc").write_text("a < b;\n")
     (repository / "CMakeLists.txt").write_text("project(a)\n")
-    for command in (["init", "-q"], ["add", "."]):
-        subprocess.run(["git", "-C", repository, *command], check=True)
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", "-C", repository, *words], check=True)
     found = Scratch(repository, tmp_path / "folder", jobs=1)
     found.refresh()
     return found
