@@ -242,6 +242,25 @@ TEST(PeersFailure, a_receive_without_a_sender_names_the_tag_it_waits_for) {
   });
 }
 
+TEST(PeersFailure, a_receive_from_any_rank_names_nobody_if_all_others_answer) {
+  TestingPeers group(3);
+  group.options().operation_timeout = milliseconds(600);
+  group.run([&](std::size_t rank, Peers& peers) {
+    Values word(1);
+    if (rank > 0) {
+      while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
+      return;
+    }
+    const Status status = peers
+                              .submit({.call = PeerCall::kReceive,
+                                       .root = kAnyRank,
+                                       .tag = 9,
+                                       .outputs = {writable(word)}})
+                              .wait();
+    EXPECT_THAT(text_of(status), HasSubstr(": no rank has sent anything with tag 9"));
+  });
+}
+
 TEST(PeersFailure, a_rank_that_has_left_is_named_by_those_that_need_it) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {

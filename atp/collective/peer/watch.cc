@@ -21,6 +21,10 @@ constexpr milliseconds kSilence{500};
 // culprit.
 constexpr milliseconds kGrace{500};
 
+bool receives_from_any(const PeerRequest& request) {
+  return request.call == PeerCall::kReceive && request.root == kAnyRank;
+}
+
 }  // namespace
 
 milliseconds PeerEngine::patience(const PeerOperation& operation) const {
@@ -35,9 +39,14 @@ std::vector<std::size_t> PeerEngine::awaited(const Task& task) const {
     const bool comes_in = planned.origin == PlannedValue::Origin::kReceived;
     if (!comes_in || task.values[v].complete) continue;
     if (planned.from != kAnyRank) ranks.insert(planned.from);
-    // From any sender: the one that sends, if it is known.
-    if (planned.from == kAnyRank && task.operation->source() != kAnyRank) {
+    // From any sender: the one that sends, if it is known, and otherwise all that could.
+    if (planned.from != kAnyRank) continue;
+    if (task.operation->source() != kAnyRank) {
       ranks.insert(task.operation->source());
+      continue;
+    }
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (rank != options_.rank && is_there(rank)) ranks.insert(rank);
     }
   }
   for (std::size_t s = 0; s < task.sends.size(); ++s) {
@@ -199,9 +208,12 @@ void PeerEngine::judge(Task& task) {
     return fail_late(late + "no connection with " + list(unreachable) + " (" +
                      links_.why_not(unreachable.front()) + ")");
   }
-  if (request.call == PeerCall::kReceive && silent.empty()) {
-    const std::string whom = request.root == kAnyRank ? "nobody" : name(request.root);
-    return fail_late(late + whom + " has sent nothing with tag " + std::to_string(request.tag));
+  if (receives_from_any(request) && silent.empty() && unreachable.empty()) {
+    return fail_late(late + "no rank has sent anything with tag " + std::to_string(request.tag));
+  }
+  if (request.call == PeerCall::kReceive && request.root != kAnyRank && silent.empty()) {
+    return fail_late(late + name(request.root) + " has sent nothing with tag " +
+                     std::to_string(request.tag));
   }
   if (request.call == PeerCall::kSend && silent.empty()) {
     return fail_late(late + name(request.root) + " has not called recv with tag " +

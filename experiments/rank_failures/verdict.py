@@ -1,0 +1,64 @@
+"""What an error says: why the operation failed, and which ranks it blames."""
+
+import re
+
+from experiments.rank_failures.calls import VICTIM
+
+NO_ERROR = "no error"
+# The words of the page's table, in the order in which they are looked for.
+KINDS = {
+    "unlike": r"all ranks must call the same",
+    "ended": r"its process has ended|is broken|is gone|is lost",
+    "silent": r"does not answer|no connection with|is stopped|was silent",
+    "absent": r"has not called|has not contributed|has sent nothing|failed to pass",
+    "no sender": r"no rank has sent anything",
+}
+# Where an error mentions a rank without blaming it: the operation's root, who waits, who reports.
+MENTIONS = (
+    r"\b(?:to|from) rank \d",
+    r"rank \d waits for",
+    r"^[^:]*: rank \d(?=: rank \d failed to pass)",
+    r"rank \d \([^)]*\) left the job before the operation ended",
+)
+PROMPT_S = 1.0
+LATE_S = 1.0
+
+
+def kind_of(text):
+    """A word of KINDS, or "?"."""
+    return next((kind for kind, pattern in KINDS.items() if re.search(pattern, text)), "?")
+
+
+def blamed(text):
+    for mention in MENTIONS:
+        text = re.sub(mention, "", text)
+    lists = re.findall(r"\branks? \d[^;:]*", text)
+    numbers = re.findall(r"(?:\branks? |, |and )(\d)\b", " ".join(lists))
+    return {int(number) for number in numbers}
+
+
+def fault(way, fate, call, text, seconds, limit_s):
+    """What is wrong with an error, or None."""
+    kind = kind_of(text)
+    if text == NO_ERROR or kind == "?":
+        return "no error that is known"
+    # Any rank could have sent, and those that are alive may still do so.
+    nobody = call == "recv from any rank" and fate in ("is missing", "is in another call")
+    # Of calls that differ, both are named with their ranks: only the program knows which is wrong.
+    compared = kind == "unlike" and re.search(rf"\brank {VICTIM}\b", text)
+    if nobody and kind != "no sender":
+        return "a rank is blamed that need not have sent"
+    if not nobody and not compared and blamed(text) != {VICTIM}:
+        return f"blames {sorted(blamed(text))}"
+    at_once = fate == "is killed" and (way == "ring" or kind == "ended")
+    most = PROMPT_S if at_once and not is_summed_in_network(way, call) else limit_s + LATE_S
+    return f"came after {seconds:.1f} s, expected {most:.1f} s" if seconds > most else None
+
+
+def is_summed_in_network(way, call):
+    """Whether only a server sees which rank is missing: it waits for a lease."""
+    return way == "network" and call in (
+        "all_reduce",
+        "all_reduce, MAX",
+        "all_reduce, coalesced",
+    )
