@@ -4,23 +4,26 @@
 #   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_events, atp_xxhash, atp_sodium, CLI11::CLI11,
 #   nlohmann_json::nlohmann_json
 #
-# Without ATP_PROGRAM (a wheel of the Python module) only xxhash, a header, is needed. The planner's
-# Python binding, ATP_PLANNER, is built if its two libraries are there; and keys can be used if
-# libsodium is.
+# Without ATP_PROGRAM (a wheel of the Python module) only xxHash is needed, which is in third_party/.
+# The planner's Python binding, ATP_PLANNER, is built if its two libraries are there; and keys can be
+# used if libsodium is.
 
 find_package(Threads REQUIRED)
 
-# A header is all of it (Debian's package has no CMake file); the source package brings its own.
-add_library(atp_xxhash INTERFACE)
-if(DEFINED SKBUILD AND EXISTS ${PROJECT_SOURCE_DIR}/third_party/xxhash.h)
-  target_include_directories(atp_xxhash SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/third_party)
-else()
-  find_path(xxhash_folder xxhash.h)
-  if(NOT xxhash_folder)
-    message(FATAL_ERROR "xxhash.h is missing: run tools/setup, install libxxhash-dev, or install the "
-                        "Python module from the source package, which contains it (docs/packages.md).")
-  endif()
+# A header is all of it. It is the file of xxHash's release 0.8.1, unchanged, so that a build of the
+# Python module needs neither a package of the system nor, beyond pip, the network.
+set(xxhash_header ${PROJECT_SOURCE_DIR}/third_party/xxhash.h)
+set(xxhash_sha256 d4f2b91b547c79061649186721a6b331609f2bf8595485a21ea631c82ec3ef93)
+set(found)
+if(EXISTS ${xxhash_header})
+  file(SHA256 ${xxhash_header} found)
 endif()
+if(NOT found STREQUAL xxhash_sha256)
+  message(FATAL_ERROR "${xxhash_header}: expected the file with SHA-256 ${xxhash_sha256}, found "
+                      "\"${found}\". Restore it: git checkout third_party")
+endif()
+add_library(atp_xxhash INTERFACE)
+target_include_directories(atp_xxhash SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/third_party)
 
 function(_atp_find_archive variable name package)
   find_library(${variable} ${name})
