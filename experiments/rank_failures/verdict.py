@@ -2,14 +2,16 @@
 
 import re
 
-from experiments.rank_failures.calls import VICTIM
+from experiments.rank_failures.calls import TRANSFERS, VICTIM
 
 NO_ERROR = "no error"
 # The words of the page's table, in the order in which they are looked for.
 KINDS = {
     "unlike": r"all ranks must call the same",
     "ended": r"its process has ended|is broken|is gone|is lost",
+    "lost": r"\blost: no word from it",
     "silent": r"does not answer|no connection with|is stopped|was silent",
+    "crossed": r"ranks 0 and 2 have not called barrier",
     "absent": r"has not called|has not contributed|has sent nothing|failed to pass",
     "no sender": r"no rank has sent anything",
 }
@@ -44,6 +46,10 @@ def fault(way, fate, call, text, seconds, limit_s):
         return "no error that is known"
     # Any rank could have sent, and those that are alive may still do so.
     nobody = call == "recv from any rank" and fate in ("is missing", "is in another call")
+    # In a barrier, rank 1 waits for ranks that wait for its message, and may be first to say so.
+    if kind == "crossed":
+        expected = fate == "is in another call" and call in TRANSFERS
+        return None if expected and seconds <= limit_s + LATE_S else "blames [0, 2]"
     # Of calls that differ, both are named with their ranks: only the program knows which is wrong.
     compared = kind == "unlike" and re.search(rf"\brank {VICTIM}\b", text)
     if nobody and kind != "no sender":

@@ -197,7 +197,7 @@ void PeerEngine::judge(Task& task) {
   }
   if (!not_called.empty()) {
     return fail_late(late + list(not_called) + (not_called.size() == 1 ? " has" : " have") +
-                     " not called it");
+                     " not called " + task.operation->text());
   }
   // A rank gets its time to answer, however late it was asked.
   const bool may_answer = now_ < task.asked_at.value_or(now_) + kSilence;
