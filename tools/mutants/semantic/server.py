@@ -148,10 +148,26 @@ STALLS = [
     Rule(
         "nobody is told which ranks the oldest fragment waits for",
         STALL,
-        "    down.status(name_of(stream, fragment), "
-        "down.waiting_for(named_of(turn.now, fragment)),\n"
-        "                down.present());\n",
+        "    down.status(name_of(stream, fragment), message, down.present());\n",
         "",
+    ),
+    Rule(
+        "a description is not repeated to the switches",
+        STALL,
+        "    message.cause = description_of(fragment.operation);\n",
+        "",
+    ),
+    Rule(
+        "the last description of an operation counts, and each is announced",
+        STALL,
+        "if (!description_of(header.operation).empty() || text.empty()) return;",
+        "if (text.empty()) return;",
+    ),
+    Rule(
+        "an operation that does not wait is described",
+        STALL,
+        "if (!waits) return turn.count(ServerCounter::kDropNotAwaited);",
+        "if (head == nullptr) return turn.count(ServerCounter::kDropNotAwaited);",
     ),
     Rule(
         "operations that wait for one another's ranks are not a mismatch",

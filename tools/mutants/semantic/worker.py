@@ -14,6 +14,12 @@ STATUS = "atp/core/worker/worker_membership_status.cc"
 
 SENDING = [
     Rule(
+        "a worker describes its operation to a server that knows it",
+        RECEIVE,
+        "if (!joined() || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;",
+        "if (!joined() || packet.has(ATP_FLAG_DIRECT)) return;",
+    ),
+    Rule(
         "a worker repeats what a NACK may have crossed on its way",
         RECEIVE,
         "stream->recovery.may_be_under_way(turn.now, stream->window.at(sequence), clock_)",
