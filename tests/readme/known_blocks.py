@@ -228,7 +228,10 @@ BLOCKS = {
     "docs/packages.md": PACKAGES,
     "docs/performance.md": PERFORMANCE,
     "docs/planner.md": PLANNER,
-    "docs/protocol.md": {"┌──────────┐": DRAWING, "time   ranks 0": DRAWING},
+    "docs/protocol.md": {
+        "┌──────────┐": DRAWING,
+        "time   ranks 0": By("tests/virtual_network/one_fragment_test.cc"),
+    },
     "docs/simulator.md": SIMULATOR,
     "docs/status.md": STATUS,
     "docs/tensor-parallel-transformers.md": TRANSFORMERS,

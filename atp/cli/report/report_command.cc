@@ -22,7 +22,7 @@ constexpr const char* kReportExamples = R"(Examples:
       show the last minute, with all operations
   atp report /shared/fr --json
       print the same for programs
-Exit codes: 0 nothing was found, 1 a failure or a long wait was found, 2 wrong usage, or no usable
+Exit codes: 0 there are no findings, 1 there are some, 2 wrong usage, or no usable
 files.)";
 
 struct ReportOptions {
