@@ -82,7 +82,8 @@ def with_torch(tmp_path_factory):
     with bare_debian(tmp_path_factory.mktemp("torch") / "root", packages) as root:
         # That of Debian 12, whatever the Python of the tests is.
         wheels = ["--python-version", "3.11", "--only-binary", ":all:"]
-        wheels += ["--dest", root / "srv/wheels", torch, numpy, builder, "cmake", "ninja"]
+        tools = ("cmake==4.4.5", "ninja==1.13.2")  # scikit-build-core takes them from there
+        wheels += ["--dest", root / "srv/wheels", torch, numpy, builder, *tools]
         run(sys.executable, "-m", "pip", "download", "--quiet", *wheels)
         with_environment(root)
         offline(root, *INSTALL, torch, numpy)
