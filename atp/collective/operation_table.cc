@@ -33,8 +33,9 @@ const PendingOperation* OperationTable::oldest() const {
   return slots_.empty() ? nullptr : slots_.front().operation.get();
 }
 
-std::optional<OperationId> OperationTable::oldest_id() const {
-  return slots_.empty() ? std::nullopt : std::optional(first_id_);
+const PendingOperation* OperationTable::peek(OperationId id) const {
+  if (id < first_id_ || id - first_id_ >= slots_.size()) return nullptr;
+  return slots_[static_cast<std::size_t>(id - first_id_)].operation.get();
 }
 
 std::span<std::int16_t> OperationTable::exponents(OperationId id) {

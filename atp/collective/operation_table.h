@@ -24,8 +24,8 @@ class OperationTable final : public Tensors {
   // Removes and returns the oldest one in flight; null if there is none.
   std::shared_ptr<PendingOperation> take_oldest();
 
-  const PendingOperation* oldest() const;  // null if there is none
-  std::optional<OperationId> oldest_id() const;
+  const PendingOperation* oldest() const;              // null if there is none
+  const PendingOperation* peek(OperationId id) const;  // null: it is not in flight
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }

@@ -88,6 +88,7 @@ void Participant::on_round(Instant now) {
     handle_event(now, *event);
     start_waiting(now);
   }
+  answer_questions();
   if (failure_) end_all(*failure_);
   record_losses(now);
 }
@@ -158,7 +159,6 @@ void Participant::handle_event(Instant now, const Event& event) {
            hop_text(event.endpoint, context_.route) + " answers again: the job continues");
       break;
     case EventKind::kWaiting:
-      describe_oldest();
       tell(RecordedKind::kWaiting, waiting_text(event.failure, context_now()), event.failure.ranks);
       break;
     case EventKind::kWaitingOver:
@@ -203,28 +203,29 @@ FailureContext Participant::context_now() const {
   context.lease = worker_.lease();
   context.value_count = worker_.value_count();
   context.detail = worker_.detail();
-  context.operation = oldest_text();
+  context.operation = text_of(table_.oldest());
   return context;
 }
 
 // For the displays of the server and the switches.
-void Participant::describe_oldest() {
-  if (const auto oldest = table_.oldest_id()) worker_.describe(*oldest, oldest_text());
+void Participant::answer_questions() {
+  while (const auto asked = worker_.asked_about()) {
+    worker_.describe(*asked, text_of(table_.peek(*asked)));
+  }
 }
 
 // Empty for what leaders of hosts agree on among themselves: no operation of the user.
-std::string Participant::oldest_text() const {
-  const PendingOperation* oldest = table_.oldest();
+std::string Participant::text_of(const PendingOperation* operation) const {
   const bool is_users =
-      oldest != nullptr && (context_.names.empty() || oldest->options().part_of.has_value());
-  return is_users ? oldest->text() : std::string();
+      operation != nullptr && (context_.names.empty() || operation->options().part_of.has_value());
+  return is_users ? operation->text() : std::string();
 }
 
 std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
   if (failure_ || worker_.waiting_since() == kNever) return std::nullopt;
   const Failure named = renamed({.ranks = worker_.waited_for()}, context_.names);
   WaitedForRanks waited{
-      .ranks = {}, .waited = now - worker_.waiting_since(), .operation = oldest_text()};
+      .ranks = {}, .waited = now - worker_.waiting_since(), .operation = text_of(table_.oldest())};
   named.ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
   return waited;
 }

@@ -79,8 +79,8 @@ class Participant {
   void tell_of_detaching(const Event& event);
   void tell_of_return(const Endpoint& parent);
   FailureContext context_now() const;
-  std::string oldest_text() const;
-  void describe_oldest();
+  std::string text_of(const PendingOperation* operation) const;
+  void answer_questions();
   void fail(Instant now, const Event& event);
   void end(std::shared_ptr<PendingOperation> operation, const std::string& why);
   void end_all(const std::string& why);

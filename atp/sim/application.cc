@@ -85,7 +85,8 @@ void Application::submit(Instant now, Worker& worker) {
   ready_ = now + Duration{static_cast<Duration::rep>(most > 0 ? random_.below(most) : 0)};
 }
 
-void Application::handle_event(Instant now, const Event& event, Worker& worker, Oracle& oracle) {
+void Application::handle_event(Instant now, const Event& event, const Worker& worker,
+                               Oracle& oracle) {
   switch (event.kind) {
     case EventKind::kJoined: joined_ = true; break;
     case EventKind::kCompleted: complete(now, number_of(event.operation), worker, oracle); break;
@@ -94,21 +95,15 @@ void Application::handle_event(Instant now, const Event& event, Worker& worker, 
       if (event.operation != kNoOperation) seal(number_of(event.operation));
       if (!failure_) failure_ = event.failure;
       break;
-    case EventKind::kWaiting: describe_oldest(worker); break;
     case EventKind::kDetached: ++detached_; break;
     case EventKind::kAttached: ++attached_; break;
     case EventKind::kSilent:
     case EventKind::kHeard:
+    case EventKind::kWaiting:
     case EventKind::kWaitingOver:
     case EventKind::kPeerRefused: break;
     case EventKind::kLeft: left_ = true; break;
   }
-}
-
-void Application::describe_oldest(Worker& worker) const {
-  std::uint64_t number = 0;
-  while (number < submitted_ && done_[number]) ++number;
-  worker.describe(first_operation_ + number, "operation " + std::to_string(number));
 }
 
 Duration Application::pause_after(std::uint64_t number) const {

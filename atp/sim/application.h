@@ -24,7 +24,7 @@ class Application : public Tensors {
   // When to call step(); kNever while it waits for the worker.
   Instant next_action() const;
   void step(Instant now, Worker& worker);
-  void handle_event(Instant now, const Event& event, Worker& worker, Oracle& oracle);
+  void handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle);
 
   std::span<const std::byte> input(OperationId id) override { return inputs_[number_of(id)]; }
   std::span<std::byte> output(OperationId id) override { return output_of(number_of(id)); }
@@ -56,7 +56,6 @@ class Application : public Tensors {
   Duration pause_after(std::uint64_t number) const;
   void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
   void seal(std::uint64_t number);
-  void describe_oldest(Worker& worker) const;
   // The number among the plan's operations; beyond all of them if it is not one.
   std::uint64_t number_of(OperationId id) const { return id - first_operation_; }
   std::span<std::byte> output_of(std::uint64_t number) {

@@ -209,6 +209,9 @@ void World::settle_worker(HostId id, Member& member) {
     if (outbox_.empty()) break;
     send_outbox(id);
   }
+  while (const std::optional<OperationId> asked = member.worker.asked_about()) {
+    member.worker.describe(*asked, "operation " + std::to_string(*asked));
+  }
   while (const std::optional<Event> event = member.worker.poll_event()) {
     if (trace_) {
       std::printf("%s %s event %d operation %llu\n", display(now()).c_str(),

@@ -58,9 +58,7 @@ class Aggregation {
   // switches are told, with the next *waiting for*, which is due at once.
   void describe(ServerTurn& turn, const atp_header& header, const CauseText& text);
   // Empty: unknown.
-  CauseText description_of(std::uint32_t operation) const {
-    return described_.operation == operation ? described_.text : CauseText();
-  }
+  CauseText description_of(std::uint32_t operation) const;
 
   // Whether a fragment is incomplete and lacks one of these ranks.
   bool lacks(const RankSet& ranks) const;
@@ -84,11 +82,19 @@ class Aggregation {
     bool operator==(const Crossing&) const = default;
   };
 
+  // The last operation that waited and was described.
+  struct Described {
+    std::uint32_t operation = 0;
+    CauseText text;
+    bool operator==(const Described&) const = default;
+  };
+
   struct Stream {
     FragmentRing ring;
     Instant check_at = kNever;             // when to check for stalled fragments
     Instant waiting_announced = kLongAgo;  // last *waiting for* to all, about the oldest fragment
     std::optional<Crossing> crossing;      // as announced then
+    Described described;
     bool operator==(const Stream&) const = default;
   };
 
@@ -145,19 +151,11 @@ class Aggregation {
   bool is_crossed_for_good(Downlink& down, std::size_t stream, const Fragment& fragment);
 
   JobTerms terms_;
-  // The last operation that waited and was described.
-  struct Described {
-    std::uint32_t operation = 0;
-    CauseText text;
-    bool operator==(const Described&) const = default;
-  };
-
   AggregationProgress progress_;
   RankSet all_;
   std::vector<Stream> streams_;
   FloatPool floats_;
   Lateness lateness_;
-  Described described_;
   Instant next_timeout_ = kNever;
   Instant mismatch_announced_ = kLongAgo;
 };

@@ -132,6 +132,13 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
   return turn.now + period;
 }
 
+CauseText Aggregation::description_of(std::uint32_t operation) const {
+  for (const Stream& stream : streams_) {
+    if (stream.described.operation == operation) return stream.described.text;
+  }
+  return {};
+}
+
 void Aggregation::describe(ServerTurn& turn, const atp_header& header, const CauseText& text) {
   Stream& stream = streams_[header.stream - terms_.first_stream];
   const Fragment* head = stream.ring.pending() ? stream.ring.find(stream.ring.head()) : nullptr;
@@ -141,8 +148,8 @@ void Aggregation::describe(ServerTurn& turn, const atp_header& header, const Cau
   if (!waits) return turn.count(ServerCounter::kDropNotAwaited);
   turn.count(ServerCounter::kDescriptions);
   // The first one counts, so a rank cannot make the server announce at will.
-  if (!description_of(header.operation).empty() || text.empty()) return;
-  described_ = {header.operation, text};
+  if (stream.described.operation == header.operation || text.empty()) return;
+  stream.described = {header.operation, text};
   stream.waiting_announced = kLongAgo;
   stream.check_at = std::min(stream.check_at, turn.now);
   next_timeout_ = std::min(next_timeout_, turn.now);

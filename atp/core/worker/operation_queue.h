@@ -107,9 +107,9 @@ class OperationQueue {
   }
 
   // Null: it is not here.
-  const Operation* with_id(OperationId id) const {
+  const Operation* with_fingerprint(std::uint32_t fingerprint) const {
     for (std::size_t i = 0; i < size_; ++i) {
-      if (ring_[index(i)].id == id) return &ring_[index(i)];
+      if (ring_[index(i)].fingerprint == fingerprint) return &ring_[index(i)];
     }
     return nullptr;
   }

@@ -82,13 +82,19 @@ void Worker::enqueue(Stream& stream, Operation& operation) {
   stream.ends_by = std::min(stream.ends_by, operation.spec.ends_by);
 }
 
-void Worker::describe(OperationId id, std::string_view text) {
+std::optional<OperationId> Worker::asked_about() const {
+  if (!asked_about_any_) return std::nullopt;
   for (const Stream& stream : streams_) {
-    const Operation* operation = stream.operations.with_id(id);
-    if (operation == nullptr) continue;
-    description_.operation = operation->fingerprint;
-    description_.text = CauseText(text);
-    return;
+    if (stream.question && stream.question->answer.empty()) return stream.question->operation;
+  }
+  return std::nullopt;
+}
+
+void Worker::describe(OperationId id, std::string_view text) {
+  for (Stream& stream : streams_) {
+    if (!stream.question || stream.question->operation != id) continue;
+    stream.question->answer = CauseText(text);
+    if (text.empty()) stream.question.reset();
   }
 }
 

@@ -35,6 +35,14 @@
 
 namespace atp {
 
+// A fragment in which the server waits without knowing what people call its operation.
+struct Question {
+  ControlHead head;  // of the answer
+  OperationId operation = 0;
+  CauseText answer;  // empty: not given yet
+  bool operator==(const Question&) const = default;
+};
+
 // One stream: an independent sequence space with its operations, placement and repeats.
 struct Stream {
   Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax,
@@ -53,6 +61,7 @@ struct Stream {
   std::uint64_t asked_end = 0;        // the server has asked for fragments below, unsent ones too
   Instant last_progress{};            // the last answer, or when it began to wait again
   Instant ends_by = kNever;           // the earliest of its operations
+  std::optional<Question> question;
 
   // When the oldest operation fails for lack of progress. While it waits for its exponents, their
   // stream has the deadline; while exponents wait for their values, the values' stream has it.
@@ -76,15 +85,6 @@ struct Mismatch {
   bool operator==(const Mismatch&) const = default;
 };
 
-// What the application calls an operation that waits, and the fragment about which the server, not
-// knowing that, has reported.
-struct Description {
-  std::uint32_t operation = 0;  // its fingerprint
-  CauseText text;
-  std::optional<ControlHead> asked;
-  bool operator==(const Description&) const = default;
-};
-
 class Worker {
  public:
   explicit Worker(const WorkerConfig& config);
@@ -97,9 +97,9 @@ class Worker {
   // many were submitted to the stream since its oldest unanswered one.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
-  // What people call an operation that waits for other ranks, for the displays of the server and
-  // the switches. The server is told when it next reports that it waits in this operation without
-  // knowing its name, or now if it has done so.
+  // An operation in which the server waits without knowing what people call it. The application
+  // answers with describe(), for the displays of the server and the switches.
+  std::optional<OperationId> asked_about() const;
   void describe(OperationId id, std::string_view text);
 
   // Fails pending operations and sends nothing more, as after any failure. leave() may follow;
@@ -186,7 +186,7 @@ class Worker {
   void handle_stream_timer(WorkerTurn& turn, Stream& stream);
   void cut_window_for_loss();
 
-  void tell_description(WorkerTurn& turn);
+  void tell_descriptions(WorkerTurn& turn);
 
   // worker_receive.cc
   void handle_parameter(WorkerTurn& turn, Path path, const PacketView& packet);
@@ -195,7 +195,7 @@ class Worker {
   void note_asked(const PacketView& packet);
   void handle_nack(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
-  void note_asked_for_description(const PacketView& packet, const StatusMessage& status);
+  void note_question(const PacketView& packet, const StatusMessage& status);
   void handle_mismatch(WorkerTurn& turn, const PacketView& packet, const StatusMessage& status);
   // The stream of the in-flight fragment that a packet is about; otherwise counts the drop.
   Stream* find_in_flight(const PacketView& packet);
@@ -212,7 +212,7 @@ class Worker {
 
   OperationId next_operation_;
   std::optional<Mismatch> mismatch_;
-  Description description_;
+  bool asked_about_any_ = false;  // some stream has a question
   std::uint32_t open_operations_ = 0;
   std::uint32_t open_small_ = 0;  // of them, on the express stream
   EventQueue events_;

@@ -352,7 +352,8 @@ TEST(WorkerJoin, TheRanksThatItWaitsForAreReportedNoSoonerThanConfigured) {
 // What the worker sends as the name of the operation that waits; empty: nothing.
 std::string described(WorkerScript& s, const StatusMessage& waiting, std::uint32_t operation) {
   s.receive_status(waiting, kTestSwitch, 0, operation);
-  while (s.worker.poll_event()) s.worker.describe(0, "sum #17");
+  while (s.worker.poll_event()) continue;
+  if (const auto asked = s.worker.asked_about()) s.worker.describe(*asked, "sum #17");
   std::string text;
   for (const SentPacket& packet : of_type(s.run(), PacketType::kStatus)) {
     const auto status = StatusMessage::read(packet.view());

@@ -175,24 +175,29 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
-  if (status->code == StatusCode::kWaitingFor) note_asked_for_description(packet, *status);
+  if (status->code == StatusCode::kWaitingFor) note_question(packet, *status);
   // The answer to a straight packet carries DIRECT; an announcement to all does not.
   apply(membership_.handle_status(turn, path, *status, has_pending(), packet.has(ATP_FLAG_DIRECT)));
 }
 
 // A server that knows the operation's description repeats it in its announcements.
-void Worker::note_asked_for_description(const PacketView& packet, const StatusMessage& status) {
-  description_.asked.reset();
-  if (!joined() || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;
-  if (status.about.contains(config_.rank)) return;  // its contribution may be another one
+void Worker::note_question(const PacketView& packet, const StatusMessage& status) {
   const atp_header& h = packet.header;
-  description_.asked = ControlHead{.type = PacketType::kStatus,
-                                   .flags = ATP_FLAG_DIRECT,
-                                   .bitmap_words = h.bitmap_words,
-                                   .job = config_.job,
-                                   .stream = h.stream,
-                                   .sequence = h.sequence,
-                                   .operation = h.operation};
+  Stream* stream = joined() ? stream_of(h.stream) : nullptr;
+  if (stream == nullptr || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;
+  if (status.about.contains(config_.rank)) return;  // its contribution may be another one
+  const Operation* operation = stream->operations.with_fingerprint(h.operation);
+  if (operation == nullptr) return;
+  stream->question = Question{.head = {.type = PacketType::kStatus,
+                                       .flags = ATP_FLAG_DIRECT,
+                                       .bitmap_words = h.bitmap_words,
+                                       .job = config_.job,
+                                       .stream = h.stream,
+                                       .sequence = h.sequence,
+                                       .operation = h.operation},
+                              .operation = operation->id,
+                              .answer = {}};
+  asked_about_any_ = true;
 }
 
 void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,

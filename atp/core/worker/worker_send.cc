@@ -46,20 +46,25 @@ bool Worker::keeps_from_switches(const Quantized& quantized) const {
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   WorkerTurn turn = begin_turn(now, tensors, out);
   transmit(turn);
-  if (description_.asked) tell_description(turn);
+  if (asked_about_any_) tell_descriptions(turn);
 }
 
-// Goes straight to the server, as the switches learn it from there.
-void Worker::tell_description(WorkerTurn& turn) {
-  if (!joined()) return description_.asked.reset();
-  if (description_.asked->operation != description_.operation || description_.text.empty()) return;
-  StatusMessage message;
-  message.code = StatusCode::kOperation;
-  message.cause = description_.text;
-  if (!put_status(turn.out, *description_.asked, RankSet::of(config_.rank), message)) return;
-  turn.out.send_to(server());
-  turn.count(WorkerCounter::kDescriptionsSent);
-  description_.asked.reset();
+// They go straight to the server, as the switches learn them from there.
+void Worker::tell_descriptions(WorkerTurn& turn) {
+  asked_about_any_ = false;
+  for (Stream& stream : streams_) {
+    if (!joined()) stream.question.reset();
+    if (!stream.question) continue;
+    asked_about_any_ = true;
+    if (stream.question->answer.empty()) continue;
+    StatusMessage message;
+    message.code = StatusCode::kOperation;
+    message.cause = stream.question->answer;
+    if (!put_status(turn.out, stream.question->head, RankSet::of(config_.rank), message)) return;
+    turn.out.send_to(server());
+    turn.count(WorkerCounter::kDescriptionsSent);
+    stream.question.reset();
+  }
 }
 
 void Worker::transmit(WorkerTurn& turn) {

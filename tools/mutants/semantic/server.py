@@ -160,7 +160,7 @@ STALLS = [
     Rule(
         "the last description of an operation counts, and each is announced",
         STALL,
-        "if (!description_of(header.operation).empty() || text.empty()) return;",
+        "if (stream.described.operation == header.operation || text.empty()) return;",
         "if (text.empty()) return;",
     ),
     Rule(

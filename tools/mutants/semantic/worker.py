@@ -16,8 +16,8 @@ SENDING = [
     Rule(
         "a worker describes its operation to a server that knows it",
         RECEIVE,
-        "if (!joined() || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;",
-        "if (!joined() || packet.has(ATP_FLAG_DIRECT)) return;",
+        "if (stream == nullptr || packet.has(ATP_FLAG_DIRECT) || !status.cause.empty()) return;",
+        "if (stream == nullptr || packet.has(ATP_FLAG_DIRECT)) return;",
     ),
     Rule(
         "a worker repeats what a NACK may have crossed on its way",
