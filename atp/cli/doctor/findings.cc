@@ -147,7 +147,7 @@ Finding mtu_finding(const NodeFacts& node) {
     finding.found = "unknown: the node stopped answering, to small packets as well";
     finding.expected = "replies over UDP";
     finding.mend =
-        fmt::format("look whether {} is overloaded or was stopped: uptime; then run this again",
+        fmt::format("check whether {} is overloaded or was stopped: uptime; then run this again",
                     host_of(node.address));
     return finding;
   }

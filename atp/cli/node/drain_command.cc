@@ -162,11 +162,11 @@ void wait_for_end(std::vector<DrainedNode> nodes, std::uint32_t wait_s) {
     std::this_thread::sleep_for(kBetweenLooks);
   }
   for (const DrainedNode& node : nodes) log_error("{}", node.what_is_left());
-  throw CommandError(
-      fmt::format("waited {} s: draining goes on; wait longer, or end the rest with SIGTERM (the "
-                  "jobs of a server "
-                  "fail, those of a switch go on)",
-                  wait_s));
+  throw CommandError(fmt::format(
+      "waited {} s, and the drain is not over; wait longer, or end the rest with SIGTERM (the "
+      "jobs of a server "
+      "fail, those of a switch go on)",
+      wait_s));
 }
 
 void run_drain(const DrainOptions& options) {

@@ -93,9 +93,10 @@ void add_name(const std::string& name, std::vector<Input>& inputs) {
   } else if (input->host.empty()) {
     input->host = host;
   } else {
-    throw CommandError(fmt::format("--name {}: found a second name for {}, which is {}; remove one",
-                                   shown(name), shown(path), shown(input->host)),
-                       kWrongUsage);
+    throw CommandError(
+        fmt::format("--name {}: found a second name for {}, already named {}; remove one",
+                    shown(name), shown(path), shown(input->host)),
+        kWrongUsage);
   }
 }
 
