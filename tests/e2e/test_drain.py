@@ -160,7 +160,10 @@ def test_waiting_has_an_end_and_says_what_is_left(cluster, job):
     done = drain(cluster, cluster.server_address, "--wait", "1")
     assert done.returncode == 1
     assert f"server {cluster.server_address} is still draining, 1 job left" in done.stderr
-    assert "waited 1 s, and the drain is not over; wait longer, or end the rest with SIGTERM" in done.stderr
+    assert (
+        "waited 1 s, and the drain is not over; wait longer, or end the rest with SIGTERM"
+        in done.stderr
+    )
 
 
 def test_a_node_that_has_been_restarted_meanwhile_counts_as_ended(cluster, job):

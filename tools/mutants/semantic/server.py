@@ -167,7 +167,7 @@ STALLS = [
         "an operation that does not wait is described",
         STALL,
         "if (!waits) return turn.count(ServerCounter::kDropNotAwaited);",
-        "if (head == nullptr) return turn.count(ServerCounter::kDropNotAwaited);",
+        "if (!waits && head == nullptr) return turn.count(ServerCounter::kDropNotAwaited);",
     ),
     Rule(
         "operations that wait for one another's ranks are not a mismatch",
