@@ -96,8 +96,8 @@ def spread_of(values):
     return (max(values) - min(values)) / 2 / mean_of(values) if mean_of(values) else 0.0
 
 
-def summary(rows, by, columns):
-    """A row per combination of the columns `by`: mean, least and most of `columns`."""
+def summary(rows, by, columns, middle=mean_of, counted="seeds"):
+    """A row per combination of the columns `by`: middle, least and most of `columns`."""
     groups = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
@@ -106,9 +106,9 @@ def summary(rows, by, columns):
         row = dict(zip(by, key, strict=True))
         for name in columns:
             values = [one[name] for one in group]
-            row[name] = mean_of(values)
+            row[name] = middle(values)
             row[f"{name}_least"], row[f"{name}_most"] = min(values), max(values)
-        made.append(row | {"seeds": len(group)})
+        made.append(row | {counted: len(group)})
     return made
 
 

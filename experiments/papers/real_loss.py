@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from experiments.papers.entry import Check, Entry, Outcome, State
+from experiments.papers.entry import Check, Entry, Outcome, State, summary
 from experiments.papers.lossy_worker import Atp, Pool, play, pool_of, round_trip_ms
 from experiments.report import plt
 
@@ -29,18 +29,7 @@ def atp_with(window):
 
 def medians(rows, *by):
     """A row per combination of the columns `by`: median, least and most of COLUMNS."""
-    groups = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in by), []).append(row)
-    made = []
-    for key, group in groups.items():
-        row = dict(zip(by, key, strict=True))
-        for name in COLUMNS:
-            values = [one[name] for one in group]
-            row[name] = median(values)
-            row[f"{name}_least"], row[f"{name}_most"] = min(values), max(values)
-        made.append(row | {"runs": len(group)})
-    return made
+    return summary(rows, by, COLUMNS, middle=median, counted="runs")
 
 
 def swept(runs, seconds):

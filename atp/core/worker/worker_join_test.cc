@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "atp/core/worker/worker_script_test.h"
 
 // Joining, and joining again when a node has lost its tables (docs/protocol.md §2).
@@ -382,6 +387,47 @@ TEST(WorkerJoin, AServerThatDoesNotKnowTheNameOfTheOperationIsToldEachTimeItRepo
   waiting.cause = CauseText("sum #17");
   EXPECT_EQ(described(s, waiting, operation), "") << "the server knows it now";
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kDescriptionsSent], 2u);
+}
+
+TEST(WorkerJoin, EachStreamsOperationThatWaitsHasItsOwnName) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.stream_count = 2;
+  WorkerScript s(config);
+  JoinAck agreement = s.ack();
+  agreement.stream_count = 2;
+  s.join(agreement);
+  const OperationId of_four = s.submit({1, 2, 3, 4});
+  const OperationId of_three = s.submit({1, 2, 3});
+  const std::vector<SentPacket> sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 2u);
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  s.advance(seconds(1));
+  for (const SentPacket& gradient : sent) {
+    Outbox message;
+    ControlHead head = s.head(PacketType::kStatus);
+    head.stream = gradient.view().header.stream;
+    head.operation = gradient.view().header.operation;
+    put_status(message, head, RankSet::of(1), waiting);
+    message.send_to(kTestSwitch);
+    s.worker.handle_packet(s.now, kTestSwitch, message.bytes_of(message.packets()[0]), s.tensors,
+                           s.out);
+  }
+  while (const auto asked = s.worker.asked_about()) {
+    s.worker.describe(*asked, "sum #" + std::to_string(*asked));
+  }
+  std::set<std::pair<std::uint32_t, std::string>> told, expected;
+  for (const SentPacket& packet : of_type(s.run(), PacketType::kStatus)) {
+    const auto status = StatusMessage::read(packet.view());
+    if (status->code != StatusCode::kOperation) continue;
+    told.emplace(packet.view().header.operation, status->cause.view());
+  }
+  for (const SentPacket& gradient : sent) {
+    const atp_header& header = gradient.view().header;
+    const OperationId id = header.value_count == 4 ? of_four : of_three;
+    expected.emplace(header.operation, "sum #" + std::to_string(id));
+  }
+  EXPECT_EQ(told, expected);
 }
 
 TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
