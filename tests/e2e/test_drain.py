@@ -227,8 +227,8 @@ def test_of_other_users_nobody_but_root_may_ask(cluster):
         )
     assert asked.returncode == 1
     assert (
-        f"{cluster.server_address} does not drain: only root and its own user (uid 0) may ask for "
-        "that on its host, and other hosts in the networks of --drain-from"
+        f"{cluster.server_address} does not drain: on its own host, only root and the user that "
+        "runs it (uid 0) may drain it; other hosts must be in the networks of --drain-from"
     ) in asked.stderr
     assert "1 of 1 nodes did not drain" in asked.stderr
     assert "draining" not in server.output()

@@ -237,7 +237,7 @@ def test_a_router_reports_that_packets_are_too_large(make_network):
     start(network, "server", "server", 5500)
     finding = the_one_error(network, "mtu")
     assert (
-        "packets of up to 1500 bytes arrive, larger ones do not, as a router reports"
+        "packets of up to 1500 bytes arrive, larger ones do not, according to a router"
         in finding["found"]
     )
 

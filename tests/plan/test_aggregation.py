@@ -68,19 +68,19 @@ def test_the_last_lines_say_where_the_crossover_lies(program):
         "As the cluster stands, a ring is faster: the link of host s (switch) carries 5 times a "
         "rank's tensor in the network, nothing in a ring. In-network summing would be faster if "
         "the link of s had more than 3.394 Gbit/s.",
-        "In-network summing is faster than a ring with R = 3 or more aggregation hosts; with R = 4 "
-        "it reaches the ranks' line rate.",
+        "With R = 3 or more aggregation hosts, in-network summing is faster than a ring; with R = "
+        "4 it reaches the ranks' line rate.",
     ]
     wide = ("--bandwidth", "4 Gbit/s per direction")
     assert sentences(program, *wide)[-1] == (
-        "In-network summing is faster than a ring with R = 1 or more aggregation hosts, at the "
+        "With R = 1 or more aggregation hosts, in-network summing is faster than a ring, at the "
         "ranks' line rate."
     )
     star(program, node=", bandwidth: 4 Gbit/s per direction")
     assert sentences(program) == [
         "As the cluster stands, in-network summing is faster than a ring.",
-        "In-network summing is faster than a ring with R = 1 or more aggregation hosts; with R = 4 "
-        "it reaches the ranks' line rate.",
+        "With R = 1 or more aggregation hosts, in-network summing is faster than a ring; with R = "
+        "4 it reaches the ranks' line rate.",
     ]
     narrow = ("--bandwidth", "10 Mbit/s per direction")
     assert sentences(program, *narrow)[-1] == "Aggregation hosts do not improve on that."
@@ -108,8 +108,8 @@ def test_without_a_crossover_the_last_line_says_why(program):
 def test_a_host_sends_one_tensor_for_all_its_ranks(program):
     star(program)
     assert sentences(program, "--ranks-per-host", "2")[-1] == (
-        "In-network summing is faster than a ring with R = 3 or more aggregation hosts; with R = 4 "
-        "it reaches the ranks' line rate."
+        "With R = 3 or more aggregation hosts, in-network summing is faster than a ring; with R = "
+        "4 it reaches the ranks' line rate."
     )
 
 
@@ -134,7 +134,7 @@ def test_a_number_of_hosts_that_is_an_exception_is_no_crossover(program):
     program.write("cluster.yaml", UNEVEN_RACKS)
     wide = ("--bandwidth", "4 Gbit/s per direction")
     assert sentences(program, *wide)[-1] == (
-        "In-network summing is faster than a ring with R = 1 aggregation host, but not with every "
+        "With R = 1 aggregation host, in-network summing is faster than a ring, but not with every "
         "number up to 4."
     )
     assert answer(program, *wide)["faster_from"] is None

@@ -26,7 +26,8 @@ std::string route_text(const CommunicatorOptions& job) {
   std::string text;
   for (const Endpoint& hop : job.route) text += (text.empty() ? "" : " > ") + to_string(hop);
   if (!job.more_routes.empty()) {
-    text += fmt::format(" and {} more servers'", job.more_routes.size());
+    const std::size_t more = job.more_routes.size();
+    text += fmt::format(" and {} more route{}", more, more == 1 ? "" : "s");
   }
   return text;
 }

@@ -62,8 +62,8 @@ bool run_bench(const Words& words) {
         kWrongUsage);
   }
   if (const std::uint64_t obtainable = obtainable_memory(); options.max_bytes >= obtainable) {
-    throw CommandError(fmt::format("-e {} is more than this process can allocate: it has {} "
-                                   "bytes, and each rank allocates one tensor of the largest size",
+    throw CommandError(fmt::format("-e {} is more than this process can allocate: {} bytes are "
+                                   "free, and each rank allocates one tensor of the largest size",
                                    options.max_bytes, obtainable),
                        kWrongUsage);
   }

@@ -144,7 +144,7 @@ Finding mtu_finding(const NodeFacts& node) {
   Finding finding = finding_of("mtu", node);
   if (!node.mtu_is_known) {
     finding.verdict = Verdict::kWarning;
-    finding.found = "unknown: the node stopped answering, to small packets as well";
+    finding.found = "unknown: the node stopped answering even small packets";
     finding.expected = "replies over UDP";
     finding.mend =
         fmt::format("check whether {} is overloaded or was stopped: uptime; then run this again",
@@ -156,12 +156,11 @@ Finding mtu_finding(const NodeFacts& node) {
     finding.verdict = Verdict::kWrong;
     finding.found =
         fmt::format("packets of up to {} bytes arrive, larger ones {}", node.path_mtu,
-                    node.told_of_mtu ? "do not, as a router reports" : "vanish silently");
+                    node.told_of_mtu ? "do not, according to a router" : "vanish silently");
     finding.expected = fmt::format("{} bytes, the MTU of {}", node.device_mtu, node.interface);
     finding.mend = fmt::format(
-        "raise the MTU of the other links on the path, or on each host of the job: ip link set dev "
-        "{} "
-        "mtu {}",
+        "raise the MTU of the other links on the path, or lower it on each host of the job: "
+        "ip link set dev {} mtu {}",
         node.interface, node.path_mtu);
   } else if (node.path_mtu < kLeastMtu) {
     finding.verdict = Verdict::kWarning;
@@ -202,7 +201,7 @@ Finding version_finding(const NodeFacts& node) {
   if (node.wire_version != ATP_VERSION) {
     finding.verdict = Verdict::kWrong;
     finding.found += fmt::format(", wire version {}", node.wire_version);
-    finding.expected = fmt::format("wire version {}, the one of this atp", ATP_VERSION);
+    finding.expected = fmt::format("wire version {}, as in this atp", ATP_VERSION);
   } else if (node.version != kProgramVersion) {
     finding.verdict = Verdict::kWarning;
     finding.expected = fmt::format("{}, the version of this atp", kProgramVersion);
@@ -235,7 +234,7 @@ Finding own_clock_finding(const HostFacts& facts) {
     return finding;
   }
   finding.verdict = Verdict::kWarning;
-  finding.found = "nothing synchronizes it, as the kernel reports";
+  finding.found = "not synchronized, according to the kernel";
   finding.expected = "a synchronized clock, so that logs of several hosts are in order";
   finding.mend =
       "timedatectl set-ntp true (systemd-timesyncd), or start chronyd; check: timedatectl";

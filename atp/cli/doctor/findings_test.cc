@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SendBuffer", [](HostFacts& f) { f.send_buffer = 999; }, Verdict::kWarning,
              "send buffer", "999 bytes", "sysctl -w net.core.wmem_max=1000"},
         Case{"NobodySynchronizesTheClock", [](HostFacts& f) { f.clock_is_synchronized = false; },
-             Verdict::kWarning, "clock", "nothing synchronizes it", "timedatectl set-ntp true"},
+             Verdict::kWarning, "clock", "not synchronized", "timedatectl set-ntp true"},
         Case{"AnotherClockAtTheNode",
              [](HostFacts& f) { f.nodes[0].clock->ahead = microseconds(-3'000'000); },
              Verdict::kWarning, "clock", "3000.0 ms behind this host's, give or take 0.3 ms",

@@ -33,9 +33,9 @@ constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // what UdpSocket re
 constexpr std::size_t kQuestions = 50;
 constexpr std::size_t kQuestionsIntoSilence = 4;  // then give up
 constexpr milliseconds kPacketPatience{250};      // per packet
-constexpr int kTrials = 3;                        // per size, without a reply to it alone
+constexpr int kTrials = 3;                        // per size, in which only the control is answered
 constexpr int kTrialsWithLoss = 10;
-constexpr int kMaxTrials = 20;  // per size, with those that say nothing
+constexpr int kMaxTrials = 20;  // per size, including those in which nothing is answered
 // A node answers one sender once per 10 ms (AnswerPacer).
 constexpr milliseconds kBetween{15};
 // Fewer than a node answers at once to one address, after a pause that restores its allowance.
@@ -214,7 +214,7 @@ class Probe {
         if (values_for_mtu(heard.too_big_for) < values) outcome.told = heard.too_big_for;
         if (is_silence || !is_of(heard.packet, control)) continue;
         is_silence = true;
-        until = Clock::now() + patience_with_answers();  // packets and reports may change places
+        until = Clock::now() + patience_with_answers();  // packets and reports may be reordered
       }
       if (outcome.arrived || outcome.told > 0) break;
       if (is_silence) --silences;
@@ -225,8 +225,8 @@ class Probe {
     return outcome;
   }
 
-  // A train takes longer than one packet by the time of its bytes on the narrowest link, or in a
-  // slower node.
+  // A train takes longer than one packet, by the time that its bytes need on the narrowest link, or
+  // in the node if that is slower.
   void send_train() {
     const JobKey job = draw_job();
     const std::uint16_t values = values_for_mtu(facts_.path_mtu);

@@ -163,9 +163,8 @@ void wait_for_end(std::vector<DrainedNode> nodes, std::uint32_t wait_s) {
   }
   for (const DrainedNode& node : nodes) log_error("{}", node.what_is_left());
   throw CommandError(fmt::format(
-      "waited {} s, and the drain is not over; wait longer, or end the rest with SIGTERM (the "
-      "jobs of a server "
-      "fail, those of a switch go on)",
+      "waited {} s, and the drain is not over; wait longer, or end the rest with SIGTERM (a "
+      "server's jobs fail, a switch's jobs go on)",
       wait_s));
 }
 

@@ -83,7 +83,8 @@ void add_serve_options(const Command& command, ServeOptions& options) {
   command
       .add_option(
           "--stats-limit", options.stats_limit_mb,
-          "Maximum size of the file in MB; when full it becomes FILE.1 and a new one begins")
+          "Maximum size of the --stats file in MB; when full, it becomes FILE.1 and a new one "
+          "begins")
       .type_name("MB")
       .number_between(0.001, 1e6)
       .show_default();
@@ -98,8 +99,8 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .type_name("CIDR");
   command
       .add_option("--drain-from", options.drain_from,
-                  "Networks whose hosts may make it drain with `atp drain`, and query its status "
-                  "(default: root and the user that runs it, on this host)")
+                  "Networks whose hosts may make the node drain with `atp drain`, and query its "
+                  "status (default: root and the user that runs the node, on this host)")
       .type_name("CIDR");
   command
       .add_option("--metrics", options.metrics,

@@ -32,13 +32,13 @@ bool is_in(const std::vector<Prefix>& networks, const Endpoint& peer) {
 std::string refusal_to_drain() {
   const nlohmann::json refusal = {
       {"refused",
-       fmt::format("only root and its own user (uid {}) may ask for that on its host, and "
-                   "other hosts in the networks of --drain-from",
+       fmt::format("on its own host, only root and the user that runs it (uid {}) may drain it; "
+                   "other hosts must be in the networks of --drain-from",
                    geteuid())}};
   return refusal.dump() + "\n";
 }
 
-// Whoever asked a node that was stopped has long been told that it did not answer.
+// The client of a node that was suspended has long since given up: its request must not count now.
 bool has_gone(const TcpSocket& connection) {
   pollfd asker{connection.fd(), POLLRDHUP, 0};
   return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
@@ -146,15 +146,15 @@ std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
   if (drain) {
     if (!may_drain(connection)) return reply + refusal_to_drain();
     if (has_gone(connection)) return std::nullopt;
-    drain_asked_ = true;  // before ask(), so that the status says it
+    drain_asked_ = true;  // before ask(), so that the status says so
   }
   const std::optional<std::string> document = desk_.ask();
   if (!document) return std::nullopt;
   return reply + *document + "\n";
 }
 
-// Then shuts down the sending side; the client closes once it has read everything, so nothing is
-// lost.
+// Once all is sent, shuts down the sending side; the client closes once it has read everything, so
+// nothing is lost.
 void StatusService::send_reply(Talk& talk) {
   const ssize_t put =
       send(talk.socket.fd(), talk.reply.data(), talk.reply.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -146,7 +146,7 @@ std::string lasting_bound_text(const AggregationPlan& plan) {
 std::string crossover_text(const AggregationPlan& plan, std::uint32_t faster) {
   const AggregationForecast& forecast = plan.forecast;
   const std::string begin = fmt::format(
-      "In-network summing is faster than a ring with R = {} or more aggregation hosts", faster);
+      "With R = {} or more aggregation hosts, in-network summing is faster than a ring", faster);
   const auto line_rate = forecast.line_rate_from();
   if (line_rate == faster) return begin + ", at the ranks' line rate.";
   if (line_rate) {
@@ -166,7 +166,7 @@ std::string with_hosts_text(const AggregationPlan& plan) {
   const std::uint32_t most = forecast.rows.back().hosts;
   if (forecast.is_faster(best)) {
     return fmt::format(
-        "In-network summing is faster than a ring with {}, but not with every number up to {}.",
+        "With {}, in-network summing is faster than a ring, but not with every number up to {}.",
         hosts_text(best.hosts), most);
   }
   return fmt::format(

@@ -106,7 +106,7 @@ std::vector<Input> inputs_of(const ImportOptions& options) {
     const bool again = std::any_of(inputs.begin(), inputs.end(),
                                    [&](const Input& each) { return each.path == path; });
     if (again) {
-      throw CommandError(fmt::format("{}: found twice, expected once; each host has a file",
+      throw CommandError(fmt::format("{}: found twice, expected once; each host needs its own file",
                                      shown(input_name(path))),
                          kWrongUsage);
     }
@@ -248,14 +248,14 @@ void run_import(const ImportOptions& options) {
 void add_import_command(const Command& plan) {
   const Command command = plan.add_command(
       "import",
-      "Convert `nvidia-smi topo -m`, a topology dumped by NCCL, Slurm's topology.conf or an "
-      "ASTRA-sim network to a cluster file");
+      "Convert the output of `nvidia-smi topo -m`, a topology dumped by NCCL, Slurm's "
+      "topology.conf or an ASTRA-sim network to a cluster file");
   command.footer(kImportExamples);
   const auto options = std::make_shared<ImportOptions>();
   command
       .add_option(
           "file", options->files,
-          "Input file, - for standard input; from nvidia-smi or NCCL also several, one per host")
+          "Input file, - for standard input; several files, one per host, from nvidia-smi or NCCL")
       .type_name("FILE");
   command
       .add_option(
@@ -268,8 +268,8 @@ void add_import_command(const Command& plan) {
       .show_default();
   command
       .add_option("--link", options->links,
-                  "Bandwidth of a class of links, instead of the usual one: NV (per NVLink), PIX, "
-                  "PXB, PHB, NODE, SYS, HOST; for NCCL NV, PCIE, SYS, HOST; for Slurm NODE and "
+                  "Bandwidth of a class of links, instead of the usual bandwidth: NV (per NVLink), "
+                  "PIX, PXB, PHB, NODE, SYS, HOST; for NCCL: NV, PCIE, SYS, HOST; for Slurm: NODE, "
                   "UPLINK")
       .type_name("CLASS=BANDWIDTH");
   command.callback([options] { run_import(*options); });

@@ -15,7 +15,7 @@
 #include "atp/cli/plan/plan_command.h"
 
 // `atp plan calibrate` and `atp plan compare` measure the collectives of the runtime, which is
-// written in Python: this program executes it in its place.
+// written in Python: this program replaces itself with the Python interpreter.
 
 namespace atp {
 namespace {

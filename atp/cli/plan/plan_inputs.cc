@@ -86,7 +86,7 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command.add_flag("--whole-logits", inputs.whole_logits,
                    "Every rank gets all logits, as with models of the transformers library");
   command.add_flag("--sequence-parallel", inputs.sequence_parallel,
-                   "Between the blocks the rows of the mesh share each sequence's tokens");
+                   "Split each sequence's tokens over the rows of the mesh between the blocks");
   command.add_flag("--count-norms", inputs.count_norms,
                    "Include the small all-reduces of the norms");
   command

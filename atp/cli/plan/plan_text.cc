@@ -128,7 +128,7 @@ std::string step_text(const Candidate& candidate) {
   const planner::StepTime& step = candidate.cost.step;
   if (step.seconds == 0) return "";
   return fmt::format(
-      "A training step takes {}: {} of matrix products, {} of other computing, {}{} of waiting "
+      "A training step takes {}: {} of matrix products, {} of other computation, {}{} of waiting "
       "for {} of communication.\n",
       duration_for_people(step.seconds + candidate.data.seconds),
       duration_for_people(step.products), duration_for_people(step.others),
@@ -267,7 +267,7 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
                                  mesh_text(candidate.mesh), duration_for_people(cost.seconds),
                                  duration_for_people(communication_of(request, cost)),
                                  counted(request.model.layers, "layer"), ends_text(cost),
-                                 candidate.measured ? ", by measured bandwidths" : "");
+                                 candidate.measured ? ", from measured bandwidths" : "");
   text += step_text(candidate);
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
     const planner::Level& described = request.interconnect.levels[level];

@@ -59,7 +59,7 @@ SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::strin
       throw CommandError(
           fmt::format("{} {}: {} is not a {}", option, text, shown(rest.substr(0, end)),
                       whole ? "whole number from 1 to " + std::to_string(planner::kMaxDevices)
-                            : "number above 0, at most 1e6"),
+                            : "number above 0 and at most 1e6"),
           kWrongUsage);
     }
     axis.values.push_back(*value);
@@ -122,10 +122,10 @@ void add_sweep_command(const Command& plan) {
   add_plan_inputs(command, options->inputs);
   command
       .add_option("--count", options->count,
-                  "Counts to try for a level (default: 2 to 64 for the top one)")
+                  "Counts to try for a level (default: 2 to 64 for the top level)")
       .type_name("LEVEL=N,N,...");
   command
-      .add_option("--bandwidth", options->bandwidth, "Factors to try on the bandwidth of a level")
+      .add_option("--bandwidth", options->bandwidth, "Factors to try for the bandwidth of a level")
       .type_name("LEVEL=X,X,...");
   command.add_flag("--csv", options->csv, "Print CSV");
   command.callback([options] { run_sweep_command(*options); });

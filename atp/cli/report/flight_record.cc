@@ -163,7 +163,8 @@ Result<std::string> contents_of(const std::string& path) {
   return bytes;
 }
 
-// By the library that it names, since its pickle may use codes that ours does not.
+// Looks only for the library that the file names: its pickle may use codes that read_pickle() does
+// not know.
 bool is_of_another_backend(std::string_view bytes) {
   constexpr std::string_view kLibrary = "comm_lib_version";
   const auto at = bytes.find(kLibrary);

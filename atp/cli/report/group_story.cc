@@ -35,7 +35,7 @@ std::string signature(const Operation& operation) {
                       operation.name == "scatter" || operation.name.starts_with("all_gather") ||
                       operation.name.starts_with("reduce_scatter");
   if (!varies) text += "|" + std::to_string(operation.input_values);
-  // A root or a rank may own more than others, but the total of these is common.
+  // One rank may contribute or receive more than another, but the total is the same on all ranks.
   if (operation.name.starts_with("all_gather")) {
     text += "|" + std::to_string(operation.output_values);
   }
@@ -45,7 +45,7 @@ std::string signature(const Operation& operation) {
   return text;
 }
 
-// Launchers end the other ranks as soon as one has died, often before these notice.
+// Launchers end the other ranks as soon as one has died, often before those have noticed.
 bool is_ended_by_launcher(const GroupMembers& members) {
   return std::any_of(members.begin(), members.end(),
                      [](const GroupMember& member) { return member.record->reason == "SIGTERM"; });
@@ -134,7 +134,7 @@ std::optional<GroupStory::FirstFailure> GroupStory::first_failure() const {
   return first;
 }
 
-// The ranks for which, by its last report, any rank still waits.
+// The ranks that any rank was still waiting for, according to its last report.
 GroupStory::Ranks GroupStory::waits_reported() const {
   std::set<std::size_t> named;
   for (const GroupMember& member : members_) {
@@ -194,7 +194,8 @@ void GroupStory::describe(std::int64_t number, StoryFinding& finding) const {
   }
 }
 
-// The ranks that had not begun long after others had, as far as their files show.
+// The ranks that began long after the first one, or had not begun long after it, when they wrote
+// their files.
 GroupStory::Ranks GroupStory::late(const StoryFinding& finding) const {
   std::optional<WallTime> first;
   for (const StoryFinding::Part& part : finding.parts) {
@@ -257,7 +258,7 @@ std::optional<StoryFinding> GroupStory::finding() {
     finding.failure = failure->text;
     finding.until = failure->time;
   }
-  // A mismatch behind the first unfinished operation is its consequence.
+  // A mismatch after the first unfinished operation is a consequence of it.
   if (mismatch && (!unfinished || *mismatch <= *unfinished)) {
     finding.kind = StoryFinding::Kind::kMismatch;
     finding.evidence = StoryFinding::Evidence::kDiffers;

@@ -42,7 +42,7 @@ constexpr const char* kRunExamples = R"(Examples:
   atp run --cluster cluster.yaml --host a1 -- python train.py
       run the ranks of host a1, in a job over all hosts of the file
   atp run --cluster cluster.yaml --host a1 --hosts a1,b1 --job 7 --incarnation 3 -- ./program
-      run them in job 7, over two of the hosts
+      run the ranks of host a1 in job 7, over two of the hosts
 Exit code: the exit code of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
 
 // Options for every job.

@@ -70,7 +70,7 @@ std::optional<double> share(double part, double whole) {
   return std::clamp(part / whole, 0.0, 1.0);
 }
 
-// The same job's figures in an earlier answer; nothing if it was not in it.
+// The same job's figures in an earlier answer; null if that answer did not have the job.
 const JobStatus* same_job(const NodeStatus& status, const JobStatus& job) {
   const auto found =
       std::find_if(status.jobs.begin(), status.jobs.end(), [&](const JobStatus& one) {
