@@ -69,9 +69,10 @@ Result<std::uint64_t> read_incarnation(std::uint64_t most) {
   const Whole what{"ATP_INCARNATION", 0, most};
   const std::string_view text = lookup(what.name);
   if (!text.empty()) return read_whole(what, text);
-  return missing(what.name, range_text(what),
-                 "`atp run`, with --incarnation N, the same on all hosts and new at each start, if "
-                 "the job has several");
+  return missing(
+      what.name, range_text(what),
+      "`atp run` (for a job on several hosts with --incarnation N, the same on all hosts "
+      "and new at each start)");
 }
 
 Result<std::uint64_t> optional_whole(const Whole& what, std::uint64_t otherwise) {
@@ -162,7 +163,8 @@ Result<std::vector<std::size_t>> read_host_ranks(std::size_t world_size) {
                                " ranks each host has, in the order of the ranks, e.g. 4,1,3";
   const std::string_view text = lookup("ATP_HOST_RANKS");
   if (text.empty()) {
-    return missing("ATP_HOST_RANKS", expected, "`atp run --cluster`, as ATP_HIERARCHY=1 needs it");
+    return missing("ATP_HOST_RANKS", expected + "; ATP_HIERARCHY=1 needs it",
+                   "`atp run --cluster`");
   }
   std::vector<std::size_t> host_of;
   for (std::size_t begin = 0, host = 0; begin <= text.size(); ++host) {

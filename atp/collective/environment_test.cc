@@ -161,8 +161,8 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_JOB", "4294967296", "ATP_JOB=\"4294967296\" is not a whole number from 0 to"},
       {"ATP_INCARNATION", "",
        "ATP_INCARNATION is not set (expected a whole number from 0 to 4294967295): run the program "
-       "under `atp run`, with --incarnation N, the same on all hosts and new at each start, if the "
-       "job has several, or set it yourself"},
+       "under `atp run` (for a job on several hosts with --incarnation N, the same on all hosts "
+       "and new at each start), or set it yourself"},
       {"ATP_INCARNATION", "-1", "ATP_INCARNATION=\"-1\" is not a whole number from 0 to"},
       {"ATP_ROUTE", "", "ATP_ROUTE is not set (expected the switches upward and then the server"},
       {"ATP_ROUTE", "127.0.0.1", "ATP_ROUTE=\"127.0.0.1\": "},

@@ -78,7 +78,7 @@ std::string missing_text(const Failure& failure, const FailureContext& context) 
 
 bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
 
-// Whether neither the server answers nor the first switch, which would answer without it.
+// Whether neither the server nor the first switch answers; the switch needs no server to answer.
 bool is_cut_off(const Failure& failure, const FailureContext& context) {
   return has_switch(context) && !failure.unreachable && !failure.parent_answers;
 }

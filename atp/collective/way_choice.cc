@@ -89,7 +89,7 @@ SumWay WayChoice::next(std::size_t bytes) {
     ++trials_;
     return other_of(each.way);
   }
-  // Even if a trial would lose nothing, not every operation is one.
+  // Even a trial that would lose nothing counts as a loss, so not every operation becomes a trial.
   const std::uint64_t lost = std::max(other > usual ? other - usual : 0, usual);
   each.spent += usual;
   if (each.spent / kTrialShare <= lost) return each.way;

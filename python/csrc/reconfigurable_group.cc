@@ -9,7 +9,7 @@
 namespace atp::pytorch {
 namespace {
 
-// Ranks are places in the list. A set has no order, so its handles' own counts: the same anywhere.
+// Ranks are places in the list. A set has no order, so its handles are sorted, as on every rank.
 std::vector<c10d::ReconfigureHandle> in_order(const c10d::ReconfigureOptions& options) {
   if (const auto* list = std::get_if<std::vector<c10d::ReconfigureHandle>>(&options.handles)) {
     return *list;

@@ -82,7 +82,7 @@ std::string SparseSum::mismatch() const {
     for (std::size_t i = 1; i < kHead; ++i) {
       if (head_value(heads_[rank], i) == head_value(heads_.front(), i)) continue;
       return "all_reduce of sparse tensors: the tensor of rank " + std::to_string(rank) +
-             " of the group differs in shape from rank 0's; all must have the same";
+             " of the group differs in shape from rank 0's; all must have the same shape";
     }
   }
   return {};

@@ -344,8 +344,8 @@ bool HostEngine::is_through(Phase phase, std::uint64_t number) const {
   return counted >= (number / place_.segment.slots() + 1) * ranks();
 }
 
-// `is_news`: another rank may wait for it. (Otherwise it does not count as this rank's, because
-// others may still wait for a piece before it.)
+// `is_news`: another rank may wait for this step. (Otherwise this rank's own count stays as it is,
+// because others may still wait for an earlier piece.)
 void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
   SharedCount& all = count_in(place_.segment.board().slots[slot_of(number)], phase);
   const bool is_last = (all.value.fetch_add(1) + 1) % ranks() == 0;

@@ -125,8 +125,8 @@ void HostEngine::send() {
   ++exponents_sent_;
 }
 
-// The network's thread may call back while this engine does something else, but not after it is
-// gone.
+// The network's thread may call back while this engine does something else, but not after the
+// engine is gone.
 void HostEngine::pass_on(const Piece& piece, std::uint64_t number, Phase phase,
                          HostUplink::Words words) {
   const HostOperationHeader& header = piece.entry->header;

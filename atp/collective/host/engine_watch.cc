@@ -20,7 +20,7 @@ constexpr milliseconds kForTheLeader{10'000};
 constexpr milliseconds kForTheNetwork{4'000};
 constexpr std::string_view kNobodyMissing =
     ", although no rank is known to be missing: does it need more time?";
-// Between two checks whether the others are alive.
+// Between two checks of whether the others are alive.
 constexpr milliseconds kBetweenLooks{100};
 // The same as in the network (WorkerConfig::tell_waiting).
 constexpr std::chrono::seconds kToWarn{1};

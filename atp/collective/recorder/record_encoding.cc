@@ -76,7 +76,7 @@ class RecordWriter {
     return recording_.groups[group].info.rank == header_.rank;
   }
 
-  // Once per name: torch's analyzer takes groups of one name for one.
+  // Once per name: torch's analyzer takes groups with the same name for a single group.
   void groups_for_torch() {
     out_.text("pg_config");
     out_.begin_dict();

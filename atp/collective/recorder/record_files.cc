@@ -94,7 +94,7 @@ Status replace(const std::string& path, const std::string& by, const std::string
 }
 
 // Writes on request. Requests come from any thread, and from a signal handler, which may only
-// count up a semaphore. Never destroyed.
+// increment a semaphore. Never destroyed.
 class RecordService {
  public:
   explicit RecordService(std::string prefix) : prefix_(std::move(prefix)) {
@@ -344,7 +344,7 @@ Result<std::vector<std::string>> write_records(const std::string& prefix,
   header.written = steady_clock::now();
   header.steady_to_wall = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::system_clock::now().time_since_epoch() - header.written.time_since_epoch());
-  std::error_code ignored;  // writing says the same
+  std::error_code ignored;  // writing the file reports it
   std::filesystem::create_directories(folder_of(prefix), ignored);
   std::set<std::size_t> ranks;
   for (const Recording::Group& group : recording.groups) ranks.insert(group.info.rank);

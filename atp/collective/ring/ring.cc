@@ -91,7 +91,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   bool forked() const { return getpid() != owner_; }
 
  private:
-  // Do not wait for farewells that find no room at once.
+  // Do not wait until there is room for farewells in the sockets' buffers.
   static constexpr std::chrono::milliseconds kHaste{0};
 
   bool is_alone() const { return options_.world_size == 1; }

@@ -89,7 +89,7 @@ Result<Tenant> read_line(const std::vector<std::string_view>& words) {
   return tenant;
 }
 
-// Two names with one number, which no rank could tell apart, are as unlikely as 1 in 2^32.
+// No rank could tell apart two names with the same number. The chance of that is 1 in 2^32.
 std::optional<std::string> clash(const std::vector<Tenant>& tenants, const Tenant& added) {
   for (const Tenant& tenant : tenants) {
     if (tenant.name == added.name) return "a second key for " + quote(added.name);

@@ -52,7 +52,7 @@ Error cannot_listen(const Endpoint& local, int problem) {
               "` shows whether an atp switch or server runs there; choose another port (--listen, "
               "or `port:` in the cluster file)"};
     case EADDRNOTAVAIL: return {what + "no interface of this machine has that address"};
-    case EACCES: return {what + "permission denied; ports below 1024 need a privilege"};
+    case EACCES: return {what + "permission denied; ports below 1024 usually need root"};
     default: return {what + std::strerror(problem)};
   }
 }

@@ -61,8 +61,8 @@ class BlockTokens:
         return _moved(x, Hop(Gather(first, tokens), Slice(first, tokens)))
 
     def gather(self, x: torch.Tensor) -> tuple[torch.Tensor, Hop]:
-        """The input of a block that needs whole sequences; a product with it, and nothing else,
-        must have the hop returned, which sums its gradients."""
+        """The input of a block that needs whole sequences, and the hop that brings it. Only a
+        product may use the input, and it must be given the hop, which sums the gradients."""
         hop = gather_tokens_hop(self._mesh.first, self._now())
         return _moved(x, hop), hop
 
@@ -71,7 +71,7 @@ class BlockTokens:
         return scatter_tokens_hop(self._mesh.first, self._now())
 
     def _now(self) -> int:
-        """A block that is run again computes gradients, and sequences with these are not padded."""
+        """The padding now: none for a block that is run again, because it computes gradients."""
         return 0 if torch.is_grad_enabled() else self._padding
 
 

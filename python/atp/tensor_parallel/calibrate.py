@@ -275,7 +275,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     if not compares and not 0 < arguments.megabytes < math.inf:
         parser.error(f"--megabytes: found {arguments.megabytes}, expected more than 0")
     if "RANK" not in os.environ:
-        parser.error(f"every rank of a job runs it: atp run -n N -- {parser.prog} ..., or torchrun")
+        parser.error(f"run it on every rank: atp run -n N -- {parser.prog} ..., or torchrun")
     return arguments
 
 

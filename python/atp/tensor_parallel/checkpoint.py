@@ -313,7 +313,7 @@ def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
     names = [_shard(row, column, token) for row in range(rows) for column in range(columns)]
     missing = [name for name in names if not (path / name).exists()]
     if missing:
-        raise ValueError(f"{', '.join(missing)} of mesh ({rows},{columns}) is missing")
+        raise ValueError(f"missing from mesh ({rows},{columns}): {', '.join(missing)}")
     return manifest
 
 
@@ -373,7 +373,7 @@ class _Pieces:
     def check_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Raises ValueError if `optimizer` does not match the saved one."""
         if not self._files[0, 0]["groups"]:
-            raise ValueError("it has no optimizer's state")
+            raise ValueError("it has no optimizer state")
         found = [group["parameters"] for group in self.groups()]
         expected = [group["parameters"] for group in groups_of(model, optimizer)]
         if found != expected:

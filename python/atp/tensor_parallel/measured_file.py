@@ -117,8 +117,8 @@ def _entries(text: str) -> list[str]:
         if re.fullmatch(r"measured: *(\[ *\])? *(#.*)?", section.group().strip()):
             return []
         raise ValueError(
-            "measured: found measurements in one line, expected each on lines of its own that "
-            "begin with '- '; otherwise those of other algorithms would be lost"
+            "measured: found measurements in one line, expected each to start a line of its own "
+            "with '- '; otherwise those of other algorithms would be lost"
         )
     margin = len(first.group(1))
     entries: list[list[str]] = []

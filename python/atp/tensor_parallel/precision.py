@@ -18,7 +18,7 @@ def widened(x: torch.Tensor) -> torch.Tensor:
 
 def product_in_float32(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """x times the transpose of a weight, both in half precision, in float32: a rank's part of a
-    sum, which only the sum's end rounds."""
+    sum, which is rounded only at its end."""
     with torch.autocast(x.device.type, enabled=False):
         if x.device.type == "cuda":
             product = torch.mm(x.flatten(0, -2), weight.mT, out_dtype=torch.float32)
@@ -38,8 +38,8 @@ def _multiplies_bfloat16(device_type: str) -> bool:
 
 
 def _product_and_remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Twice the product, where torch has none that returns float32: as it is rounded, and what the
-    rounding took. This is faster than float32's product, and has 16 of its 24 bits."""
+    """The product, rounded, plus its rounding error, where torch has no product that returns
+    float32. This takes two products, is faster than one of float32, and has 16 of its 24 bits."""
     rounded = torch.mm(x, y)
     return rounded.float().add_(torch.addmm(rounded, x, y, beta=-1))
 

@@ -169,8 +169,8 @@ def _counts(
     expected = (heads + 2 * kv_heads) * counts.width
     if found != expected:
         raise ValueError(
-            f"{site}: {', '.join(layers)} make {found} values, but {heads} heads of queries and "
-            f"2 * {kv_heads} of keys and values, {counts.width} each, are {expected}"
+            f"{site}: {', '.join(layers)} have {found} outputs, but {heads} heads of queries and "
+            f"2 * {kv_heads} of keys and values, {counts.width} wide, need {expected}"
         )
     return counts
 

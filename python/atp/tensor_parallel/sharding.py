@@ -134,8 +134,8 @@ def piece(module: nn.Module, name: str) -> torch.Tensor | None:
     if is_cut_further(parameter):
         raise ValueError(
             f"{getattr(module, 'site', type(module).__name__)}.{name}: fully_shard() has sharded "
-            "it but not gathered it, which it does when forward() is called; pass it whole blocks "
-            "of a model of transformers, or an atp Transformer as a whole"
+            "this parameter, and gathers it only when forward() is called; pass fully_shard() "
+            "whole blocks of a model of transformers, or an atp Transformer as a whole"
         )
     return local(parameter)
 

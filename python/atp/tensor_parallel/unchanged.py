@@ -146,7 +146,7 @@ def _attention(name: str, module: Any) -> Role | None:
         for each, value in vars(module).items():
             if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
                 raise _unknown(
-                    name, module, f"what its {each} = {value} counts on a rank is not known"
+                    name, module, f"it is not known what its {each} = {value} counts on a rank"
                 )
         return KeptAttentionRole(
             inputs, output, made // width, (total - made) // (2 * width), dropout, in_core
@@ -242,4 +242,4 @@ def _check_widths(model: nn.Module, plan: Plan) -> None:
         if isinstance(role, Norm) and module.weight is not None:
             found = module.weight.numel()
             if found != hidden:
-                raise _unknown(name, module, f"it is of {found} values, not of the {hidden} hidden")
+                raise _unknown(name, module, f"it has {found} values, not the {hidden} of a token")

@@ -36,8 +36,8 @@ def watch_first_runs(
     """Checks the model's first run in training and its first run in evaluation.
 
     Args:
-        names: the names of the modules that have roles. Each returns a piece of a hidden state, as
-            the first of several results; except the head, which runs last.
+        names: the names of the modules that have roles. The first result of each is a piece of a
+            hidden state, except that of the head, which runs last.
         blocks: the name of the list of blocks whose tokens the rows share, if they do.
         ends: the names of the modules that split the tokens before and gather them after it.
 

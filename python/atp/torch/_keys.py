@@ -3,7 +3,7 @@
 A rank with a key file (ATP_KEY_FILE) makes the keys of any job of its tenant. If rank 0 of a group
 has one and others have none, it gives them the keys of the group's job through the store: never
 the tenant's, and not if all have the file. Without keys the store is not used for this at all:
-rank 0 tells with the job's number whether it has a key, and the others tell with their presence.
+rank 0 says with the job's number whether it has a key, and the others say so with their presence.
 
 A process keeps what it was given. If it leads a group without the rank that has the file, the group
 gets the number of that job, of which its ranks have the keys, with another incarnation.
@@ -135,5 +135,5 @@ def _tenant(mark: str) -> str:
 
 def _difference(mark: str, first: str, leader: str) -> str:
     if _tenant(mark) == _tenant(first):
-        return f"another key of {_tenant(mark)} than {leader}"
+        return f"a different key of {_tenant(mark)} from that of {leader}"
     return f"the key of {_tenant(mark)}, and {leader} that of {_tenant(first)}"

@@ -113,7 +113,7 @@ class Meeting:
                 raise
             raise dist.DistStoreError(
                 f"{self._name(missing)} of group {self._group_id!r} did not report which ways to "
-                f"sum they have ({name}) within {timeout.total_seconds():g} s"
+                f"sum are possible ({name}) within {timeout.total_seconds():g} s"
             ) from error
         return [self.store.get(key).decode() for key in keys]
 
@@ -199,7 +199,7 @@ class Meeting:
         keys = present_keys(self._size)
         end = time.monotonic() + timeout.total_seconds()
         pause = _FIRST_LOOK_S
-        # Not by store.wait(): torch's TCP store logs two lines whenever one ends in vain.
+        # Not by store.wait(): torch's TCP store logs two lines whenever a wait times out.
         while not self.store.check(keys):
             if self.store.check(["other_size"]):
                 self.store.set("failed", "")  # ranks that come later use another meeting

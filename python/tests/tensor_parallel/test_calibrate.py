@@ -116,7 +116,7 @@ def test_measurements_in_one_line_are_refused_before_anything_is_measured(tmp_pa
     cluster = tmp_path / "cluster.yaml"
     line = "measured: [{mesh: [4, 1], algorithm: gloo, dimension1: 1 GB/s}]\n"
     cluster.write_text(LEVELS + line)
-    with pytest.raises(ValueError, match="expected each on lines of its own"):
+    with pytest.raises(ValueError, match="expected each to start a line of its own"):
         require_cluster(cluster, 4)
     assert cluster.read_text() == LEVELS + line
 

@@ -132,7 +132,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "a norm of another width": (
         lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
-        "norm: a LayerNorm cannot be split: it is of 16 values",
+        "norm: a LayerNorm cannot be split: it has 16 values",
     ),
     "a module of an unknown kind": (
         lambda: with_changed("drop", nn.Softmax, GPT2),
