@@ -168,7 +168,7 @@ def calm(cluster, seconds):
                 print(f"calm: {end - time.monotonic():.0f} s left", flush=True)
             said = [f"rank {n}: {line}" for n in range(len(HOSTS)) for line in trial.complaints(n)]
             for line in trial.said(trial.watcher).splitlines():
-                # What is no JSON is a watcher's own error, such as a program that is replaced.
+                # A line that is not JSON is the watcher's own error: a program was replaced, say.
                 one = json.loads(line) if line.startswith("{") else {"place": line, "named": "?"}
                 if one["named"]:
                     when = time.strftime("%H:%M:%S", time.localtime(one.get("time")))

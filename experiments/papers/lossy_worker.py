@@ -79,7 +79,7 @@ class Pool:
 
     @property
     def collapses(self):
-        """A packet is repeated while the one before it is in the queue: there is no end of them."""
+        """A packet is repeated while the one before it is in the queue, so repeats never end."""
         return self.timeout_ms < round_trip_ms(self.slots)
 
     def start(self, network, seconds):
