@@ -9,8 +9,8 @@ from tools.mutants.tensor_parallel import KILLERS
 
 NAMES = ("unit", "seeds", "end to end", "papers", "python")
 
-# What the papers say that ATP gains by; each has a figure (experiments/papers) whose shape must be
-# lost in its quick form, which CI runs, when the product is without it.
+# Rules without which the product loses what the papers show. Each has a figure (experiments/papers)
+# whose quick form, which CI runs, must then lose its shape.
 FIGURES = {
     "the congestion window is ignored": "15",
     "a collision does not move a fragment": "14",
