@@ -361,7 +361,7 @@ def test_the_parts_are_the_whole():
             ["--layers", "unit,moon"],
             "unknown layer 'moon'; the layers are unit,seeds,e2e,papers,python",
         ),
-        (["--layers", "unit,python"], "python: it is for other mutants, so it runs alone"),
+        (["--layers", "unit,python"], "python has mutants of its own: name no other layer with it"),
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],
 )
