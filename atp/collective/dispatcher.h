@@ -29,8 +29,8 @@ namespace atp {
 //
 // With a ring as a second path, the path of an operation is chosen when it is sent, in the order of
 // submission, by a rule that is the same on all ranks. From time to time the ranks exchange their
-// times, with an internal operation that has no number. The times count from the next exchange on,
-// so the operation behind that waits for the first exchange to end.
+// times, with an internal operation that has no number. The times of an exchange take effect when
+// the next one is due; the operation behind that waits until the first has ended.
 //
 // Callers submit, and the lanes' threads report which operations have ended. Callbacks run outside
 // the lock, since they may submit the next operation. The dispatcher lives as long as an operation
@@ -107,7 +107,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   Submission cut(const OperationName& name, const Values& values, AllReduceOptions options);
   Operations submit_probe(const Values& values, AllReduceOptions options);
   bool ends_comparison(std::uint64_t number) const;
-  // Both must end before the operation's callback runs.
+  // The operation and its comparison must both end before the operation's callback runs.
   std::shared_ptr<PendingOperation> make_comparison(const OperationName& after_this,
                                                     AllReduceOptions& options);
   void result_is_in(const OperationName& name, const Values& values, const Status& status);

@@ -19,10 +19,9 @@ struct OperationKind {
   NumberFormat format = NumberFormat::kBlocks;
 };
 
-const char* name_of(DataType type);        // float32
-const char* name_of(Reduction reduction);  // sum
-std::string format_text(
-    std::uint32_t format);  // a NumberFormat: blocks of int32 (ATP_SCALE=blocks)
+const char* name_of(DataType type);             // float32
+const char* name_of(Reduction reduction);       // sum
+std::string format_text(std::uint32_t format);  // a NumberFormat: blocks of int32 (wire=int32)
 
 // "the sum of 1,000 float32 values in blocks of int32": what ranks compare when they disagree.
 std::string operation_kind_text(std::uint64_t values, const OperationKind& kind);

@@ -118,8 +118,8 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
       volume.all_reduces2 = 4;
       break;
   }
-  // Two norms per layer. Forward the statistics are reduced one after the other (the mean, then the
-  // squared deviations), backward all at once.
+  // Two norms per layer. In the forward pass the statistics are reduced one after the other (the
+  // mean, then the squared deviations), in the backward pass all at once.
   volume.norm_all_reduces = 2 * (model.norm_statistics + 1);
   volume.norm = 4 * model.norm_statistics * tokens / (sequence_parallel ? mesh.d1 : 1);
   return volume;

@@ -137,8 +137,8 @@ class Passes {
   double loss() const { return 8 * moved(has_whole_logits() ? vocabulary() : of_a_row()); }
 
   Pass embedding() const { return {{.link = 0, .sent = summed1()}}; }
-  // Of tokens that the rows share: backward the gradient of a scattered sum; forward those that
-  // leave the layers, if the head needs them all.
+  // The all-gather of tokens that the rows share: in the backward pass, the gradient of a scattered
+  // sum; in the forward pass, the layers' output, if the head needs all of it.
   Pass gathered_tokens() const {
     return splits_tokens_ ? Pass{{.link = 0, .sent = gathered1()}} : Pass{};
   }
@@ -224,7 +224,7 @@ class Passes {
   double gathered(double width) const {
     return mesh_.d2 == 1 ? 0 : second_.all_gather_rate.of(of_row(width) * element());
   }
-  // With this many consecutive operations: forward the mean precedes the squares.
+  // With this many consecutive operations: in the forward pass the mean precedes the squares.
   double norm_sum(std::uint32_t operations) const {
     if (mesh_.d2 == 1) return 0;
     const Rate& rate = second_.all_reduce_rate;

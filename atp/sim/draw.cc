@@ -399,7 +399,7 @@ ValueCounts Plan::value_counts(const JobPlan& job) const {
 }
 
 // If a rank has room for a single value, every value becomes a fragment, and in a crowded tree each
-// may take a round trip of some hundred microseconds.
+// may take a round trip of several hundred microseconds.
 std::int64_t fragments_of(const Plan& plan) {
   std::size_t fragments = 0;
   for (const JobPlan& job : plan.jobs) {

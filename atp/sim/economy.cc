@@ -22,7 +22,8 @@ constexpr std::uint64_t kPassesPerLoss = 8;  // per rank: a window that waited f
 constexpr std::uint64_t kAsksPerLoss = 4;    // FLUSH and NACK
 constexpr std::uint64_t kCollisionsPerLoss =
     4;  // an aggregator stays occupied if its PARAMETER was lost
-// A peer's packets on another path may look like a loss, once in some thousand worlds without one.
+// A peer's packets on another path may look like a loss, once in a few thousand worlds without
+// loss.
 constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(120);
 // If only one or two packets are in flight, losses hit the same one again, and its timer doubles.
@@ -73,8 +74,8 @@ class Judge {
     // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
     at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
-    // A rank whose window was cut is behind its peers, whose probes then get late answers. In every
-    // stream, if its straight JOIN was lost and the server dropped its floats.
+    // A rank whose window was cut is behind its peers, whose probes then get late answers. That
+    // happens in every stream if its straight JOIN was lost and the server dropped its floats.
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
             2 * most_streams_ * most_ranks_ * losses_ + met);
     at_most("windows cut for losses", workers_[W::kWindowCutsLoss],

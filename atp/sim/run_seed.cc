@@ -35,7 +35,8 @@ std::size_t height(const Plan& plan, const JobPlan& job) {
 
 Ending ending_of(const std::string& violation) {
   if (violation.find("wrong sum") != std::string::npos) return Ending::kWrongSum;
-  if (violation.find("against the page") != std::string::npos) return Ending::kAgainstThePage;
+  if (violation.find("not allowed by docs/protocol.md") != std::string::npos)
+    return Ending::kAgainstThePage;
   return Ending::kNotLive;
 }
 
@@ -101,8 +102,8 @@ std::string Tally::text() const {
                  number(trees_by_height[0]), number(trees_by_height[1]), number(trees_by_height[2]),
                  number(trees_by_height[3])) +
          text_of(
-             "  %llu packets; %llu fragments as integers, %llu as floats; %llu sockets failed "
-             "as they may\n",
+             "  %llu packets; %llu fragments as integers, %llu as floats; %llu sockets failed, "
+             "as allowed\n",
              number(packets), number(integer_fragments), number(float_fragments),
              number(failed_workers)) +
          text_of(

@@ -169,7 +169,8 @@ void ServerJudge::judge_first(Stream& stream, const PacketView& packet) {
 }
 
 void ServerJudge::object(const std::string& what) {
-  if (violations_.size() < kMaxViolations) violations_.push_back("against the page: " + what);
+  if (violations_.size() < kMaxViolations)
+    violations_.push_back("not allowed by docs/protocol.md: " + what);
 }
 
 }  // namespace atp::sim

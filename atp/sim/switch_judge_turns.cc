@@ -212,7 +212,8 @@ void SwitchJudge::expect(const SwitchNode& node, SwitchCounter counter, std::uin
 }
 
 void SwitchJudge::object(const std::string& what) {
-  if (violations_.size() < kMaxViolations) violations_.push_back("against the page: " + what);
+  if (violations_.size() < kMaxViolations)
+    violations_.push_back("not allowed by docs/protocol.md: " + what);
 }
 
 }  // namespace atp::sim

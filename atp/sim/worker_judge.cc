@@ -144,7 +144,8 @@ bool WorkerJudge::has_passed(std::uint64_t sequence) const {
 }
 
 void WorkerJudge::object(const std::string& what) {
-  if (violations_.size() < kMaxViolations) violations_.push_back("against the page: " + what);
+  if (violations_.size() < kMaxViolations)
+    violations_.push_back("not allowed by docs/protocol.md: " + what);
 }
 
 }  // namespace atp::sim

@@ -72,7 +72,8 @@ std::string_view to_string(RefusalReason reason) {
       return "the node takes no new jobs, because it is being drained (`atp drain`); try again "
              "when it has been restarted, or use another one";
     case RefusalReason::kKey: return "its key is not accepted";
-    case RefusalReason::kTenantJobs: return "its tenant has as many jobs at the node as it may";
+    case RefusalReason::kTenantJobs:
+      return "its tenant has as many jobs at the node as its quota allows";
     case RefusalReason::kTenantMemory:
       return "the job needs more memory than its tenant has left at the node";
     case RefusalReason::kCount: break;

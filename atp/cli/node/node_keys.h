@@ -12,7 +12,7 @@
 #include "atp/wire/endpoint.h"
 
 // The keys of a switch or a server (`--keys FILE`), which SIGHUP makes it read again, and its log
-// lines about JOINs that they do not fit.
+// lines about JOINs that the keys do not fit.
 
 namespace atp {
 

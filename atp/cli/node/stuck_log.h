@@ -9,8 +9,8 @@
 #include "atp/cli/node/report.h"
 
 // The log lines of a switch or server about ranks that hold up their job: one when that begins, one
-// when more ranks do, one when it is over. A rank that is late in every step is not logged in every
-// step.
+// when more ranks hold it up, and one when it is over. A rank that is late in every step is not
+// logged in every step.
 
 namespace atp {
 

@@ -21,7 +21,7 @@ class HostClocks {
   struct Difference {
     std::string host;
     std::int64_t ahead = 0;      // nanoseconds, the median
-    std::size_t operations = 0;  // how many it is from
+    std::size_t operations = 0;  // how many it is the median of
   };
 
   explicit HostClocks(const std::vector<FlightRecord>& records);

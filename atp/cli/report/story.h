@@ -17,7 +17,7 @@ namespace atp {
 struct StoryFinding {
   enum class Kind : std::uint8_t { kFailed, kMismatch, kWaiting };
   enum class Evidence : std::uint8_t {
-    kDiffers,     // these ranks submitted another operation
+    kDiffers,     // these ranks submitted a different operation
     kReported,    // the ranks that failed named them
     kNotEntered,  // they had not begun the operation, or began it late
     kNoFile,      // they left no file

@@ -20,8 +20,8 @@
 // last rank.
 //
 // Without ranks the nodes serve until a signal ends them, and a node that dies is restarted. One
-// that ends with code 0 was asked to, by `atp drain` for example: it stays away, and when all have,
-// `atp run` ends.
+// that ends with code 0 was asked to, by `atp drain` for example: it is not restarted, and when all
+// have ended so, `atp run` ends.
 
 namespace atp {
 

@@ -47,7 +47,7 @@ class Watch {
   const ClusterView& view() const { return view_; }
 
  private:
-  // How long a condition lasts that may come and go with every packet.
+  // How long a condition that may come and go with every packet is held.
   static constexpr double kHoldSeconds = 10;
 
   void note(double time_s, Severity severity, std::string text, std::string node = "");

@@ -170,8 +170,8 @@ class Segment {
 };
 
 // memcpy() between a tensor and a row. For pieces of this length glibc uses `rep movsb`, which on
-// AMD processors is four times slower if the two addresses differ by little modulo 4096. A tensor
-// from malloc(), which begins 16 bytes into a page, and a row do.
+// AMD processors is four times slower if the two addresses differ by little modulo 4096. Those of a
+// row and of a tensor from malloc() do, since such a tensor begins 16 bytes into a page.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace atp

@@ -24,7 +24,7 @@ struct Frame {
     kCredit,    // `bytes` of messages that were sent at once have been taken
     kAsk,       // asks how far operation `number` is (`part`: milliseconds left)
     kAnswer,    // the answer; `offset`: a Progress
-    kFailure,   // the mesh is broken; the text says why
+    kFailure,   // the group is broken; the text says why
     kFarewell,  // this rank is done and leaves
   };
   enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded };

@@ -32,7 +32,7 @@ struct PeerOptions {
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };
 
-// The descriptors that a mesh's thread waits for, each with an id.
+// The descriptors that a group's thread waits for, each with an id.
 class Poller {
  public:
   struct Ready {

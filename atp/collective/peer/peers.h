@@ -18,9 +18,9 @@
 // All ranks must submit the same collectives in the same order; any number may be in flight.
 // Transfers match by their tags, in order. The results depend on the inputs alone, to the bit, and
 // a sum is the same on all ranks. Methods may be called from any thread. The memory of an operation
-// in flight belongs to the mesh's own thread until it has ended. After the first error all pending
-// and later operations fail with the same cause, and the program needs a new mesh. After fork() the
-// child is not part of the group.
+// in flight belongs to the group's own thread until it has ended. After the first error all pending
+// and later operations fail with the same cause, and the program needs a new group. After fork()
+// the child is not part of the group.
 
 namespace atp {
 

@@ -13,7 +13,7 @@
 #include "atp/base/result.h"
 #include "atp/collective/peer/reduction.h"
 
-// A caller's request to a mesh of ranks: a collective, or a transfer between two of them.
+// A caller's request to a group of ranks: a collective, or a transfer between two of them.
 
 namespace atp {
 
@@ -71,11 +71,11 @@ struct PeerRequest {
   bool names_all = true;
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
-  std::chrono::milliseconds timeout{0};  // in total; 0: the mesh's
+  std::chrono::milliseconds timeout{0};  // in total; 0: the group's
   // What earlier steps of the caller's operation have used of the time-out.
   std::chrono::milliseconds spent{0};
-  // Called once when the operation has ended, before wait() returns, on the mesh's thread, or in
-  // submit() itself if the request is refused or the mesh has one rank; must not block.
+  // Called once when the operation has ended, before wait() returns, on the group's thread, or in
+  // submit() itself if the request is refused or the group has one rank; must not block.
   std::function<void(const Status&)> on_done;
 };
 

@@ -72,7 +72,7 @@ enum class RecordedKind : std::uint8_t {
   kSilent,       // the server does not answer
   kHeard,        // it does again
   kWaiting,      // for ranks
-  kWaitingOver,  //
+  kWaitingOver,  // these ranks have resumed
   kSlowRank,
   kPeerRefused,
   kLosses,

@@ -12,10 +12,10 @@
 //
 // GPUs connected by one class of links form groups, and these form the groups of the next class,
 // and so on. If all groups of a class have the same size, this tree becomes levels. A group fully
-// connected by NVLinks becomes a switch if it has one or a GPU could not have that many links,
-// otherwise direct links. Any other machine becomes one level with a matrix of its pairs: direct
-// links if there are NVLinks (such as the cube of eight V100), else a switch, because each GPU has
-// one slot.
+// connected by NVLinks becomes a switch if the machine has an NVSwitch or if a GPU could not have
+// that many links; otherwise it becomes direct links. Any other machine becomes one level with a
+// matrix of its pairs: direct links if there are NVLinks (such as the cube of eight V100), else a
+// switch, because each GPU has one slot.
 
 namespace atp {
 

@@ -42,7 +42,8 @@ void add_numbers(std::string_view text, const Place& place, std::vector<std::str
   if (!is_number(first) || !is_number(last)) refuse(place, shown(text), kListExpected);
   const long long begin = *parse_integer(first), end = *parse_integer(last);
   if (end < begin || end - begin >= static_cast<long long>(kMaxNames)) {
-    refuse(place, shown(text), "an ascending range of less than " + std::to_string(kMaxNames));
+    refuse(place, shown(text),
+           "an ascending range of at most " + std::to_string(kMaxNames) + " numbers");
   }
   for (long long number = begin; number <= end; ++number) {
     std::string digits = std::to_string(number);
@@ -287,13 +288,15 @@ std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   std::string text = "It contains no bandwidths: ";
   if (node && uplink) return text + "both were given.";
   if (node) {
-    text += "that of nodes was given; a switch's uplinks together are as fast as its nodes' links.";
+    text +=
+        "that of nodes was given; a switch's uplinks together are assumed to be as fast as its "
+        "nodes' links.";
   } else if (given.uplink > 0 && has_uplinks) {
     text += "that above leaf switches was given; that of nodes is typical.";
   } else {
     text +=
-        "that of nodes is typical, and a switch's uplinks together are as fast as its nodes' "
-        "links.";
+        "that of nodes is typical, and a switch's uplinks together are assumed to be as fast as "
+        "its nodes' links.";
   }
   return text + " Replace them with yours.";
 }

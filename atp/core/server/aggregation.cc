@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kLargestExact = 0x7fffffffU;
 
 // How long a fragment whose ranks have all sent floats waits before another stream must give up a
-// slot: many times as long as a fragment takes that all ranks can send.
+// slot: many times as long as a fragment takes if all ranks can send it.
 constexpr Duration kSlotPatience = std::chrono::milliseconds(100);
 
 // Returns the ranks not answered within the pause, and marks them as answered.

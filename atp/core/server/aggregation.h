@@ -146,7 +146,8 @@ class Aggregation {
   Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
   void note_operation(Downlink& down, std::size_t stream, const PacketView& packet);
   RankSet named_of(Instant now, const Fragment& fragment) const;
-  // The ranks of an operation that waits for ranks of this one, and this one for ranks of that.
+  // The ranks that have contributed to an operation of another stream, if that one and this one
+  // wait only for ranks that have contributed to the other of the two.
   RankSet crossed_with(const Downlink& down, std::size_t stream, const Fragment& fragment) const;
   bool is_crossed_for_good(Downlink& down, std::size_t stream, const Fragment& fragment);
 

@@ -51,8 +51,8 @@ class RetransmissionTimeout {
   // The time-out of a stream whose timer has fired `firings` times in a row.
   Duration backed_off(unsigned firings);
   // The wait before probe number `probes` of the oldest fragment (the tail loss probe of RFC 8985,
-  // since nothing follows the last packets that could show their loss). Nothing if the time-out is
-  // no longer, or if no loss was seen lately: then a peer is late.
+  // since nothing follows the last packets that could show their loss). Nothing if the time-out
+  // comes as early, or if no loss was seen lately: then a peer is late.
   std::optional<Duration> probe_after(Instant now, unsigned probes);
   void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
   // A fragment that later ones overtook was lost if it is unanswered for longer than this. Before

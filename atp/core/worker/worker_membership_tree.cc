@@ -35,7 +35,7 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
   if (whom == server(turn.config)) {
     server_unreachable_ = true;
   } else if (whom == parent(turn.config)) {
-    // This host also reports it when it loses its own link, and then about everybody.
+    // This host also reports such errors when it loses its own link, and then about every peer.
     if (!joined()) return detach(turn);
     suspect_tree(turn, true);
   }

@@ -49,7 +49,7 @@ void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   if (asked_about_any_) tell_descriptions(turn);
 }
 
-// They go straight to the server, as the switches learn them from there.
+// Descriptions go straight to the server, from which the switches learn them.
 void Worker::tell_descriptions(WorkerTurn& turn) {
   asked_about_any_ = false;
   for (Stream& stream : streams_) {

@@ -30,7 +30,7 @@ namespace atp {
 class Keyring final : public JobOwners {
  public:
   // A rank has its tenant's key or those of its jobs, and accepts an untagged refusal for want of
-  // the right one. A node has the keys of all tenants, and answers untagged questions and probes.
+  // the right key. A node has the keys of all tenants, and answers untagged questions and probes.
   enum class Side : std::uint8_t { kRank, kNode };
 
   Keyring(Side side, std::vector<Tenant> tenants);

@@ -31,8 +31,8 @@ std::uint64_t packet_tag(const PacketKey& key, std::span<const std::uint8_t> byt
 // The number that stands for a tenant's name in a packet.
 std::uint32_t key_id(std::string_view name);
 
-// A number by which two compare their keys without showing them. No key of a job has anything to do
-// with it.
+// A number by which two ranks compare their keys without showing them. It is unrelated to the keys
+// of jobs.
 std::uint64_t key_print(const TenantKey& key);
 
 TenantKey random_key();

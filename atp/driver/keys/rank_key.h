@@ -11,7 +11,7 @@
 #include "atp/driver/keys/key_file.h"
 #include "atp/driver/keys/mac.h"
 
-// With what a rank tags its packets: the key of its tenant, from a file, which makes the keys of
+// What a rank tags its packets with: the key of its tenant, from a file, which makes the keys of
 // all the tenant's jobs; or the keys of some jobs alone, made by another rank that has the file. So
 // only one rank of a job needs the tenant's key, and the others cannot speak in the tenant's other
 // jobs. Python passes such keys from rank to rank (python/atp/torch/_keys.py).
@@ -34,8 +34,8 @@ std::string text_of(const JobKeys& keys);
 // Errors never show what was found: it may be a key with one wrong digit.
 Result<JobKeys> parse_job_keys(std::string_view text);
 
-// By which ranks compare the keys of their files without showing them: the tenant's name, and a
-// number made from the key. "vision/2f8c3e5a90b1d476".
+// A mark by which ranks compare the keys of their files without showing them: the tenant's name,
+// and a number made from the key. "vision/2f8c3e5a90b1d476".
 std::string mark_of(const Tenant& tenant);
 
 }  // namespace atp
