@@ -10,8 +10,8 @@
 
 find_package(Threads REQUIRED)
 
-# A header is all of it. It is the file of xxHash's release 0.8.1, unchanged, so that a build of the
-# Python module needs neither a package of the system nor, beyond pip, the network.
+# xxHash is a single header, the unchanged file of its release 0.8.1. It is in the repository so that
+# a build of the Python module needs neither a package of the system nor, beyond pip, the network.
 set(xxhash_header ${PROJECT_SOURCE_DIR}/third_party/xxhash.h)
 set(xxhash_sha256 d4f2b91b547c79061649186721a6b331609f2bf8595485a21ea631c82ec3ef93)
 set(found)
@@ -60,7 +60,7 @@ set(ATP_PLANNER OFF)
 if(nlohmann_json_FOUND AND yaml-cpp_FOUND)
   set(ATP_PLANNER ON)
   _atp_find_archive(yaml_cpp_archive libyaml-cpp.a libyaml-cpp-dev)
-  # Since 0.8 its target has a namespace.
+  # Its target has had a namespace since 0.8.
   set(yaml_cpp yaml-cpp)
   if(TARGET yaml-cpp::yaml-cpp)
     set(yaml_cpp yaml-cpp::yaml-cpp)

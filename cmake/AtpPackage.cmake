@@ -35,7 +35,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
     "The program atp: switches and servers that sum gradients on their way through the\n network, what starts and watches them, and the planner for tensor parallelism.")
-# Of the C library, as new as the symbols that the program uses need; dpkg-shlibdeps finds out.
+# dpkg-shlibdeps finds the oldest version of the C library that has all symbols the program uses.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_STRIP_FILES ON)

@@ -1,6 +1,6 @@
-// libevent of Debian 12 calls two functions that glibc has since 2.36. Defined here, they are no
-// longer taken from the C library, and the program runs on systems with glibc 2.35, such as Ubuntu
-// 22.04.
+// libevent of Debian 12 calls two functions that glibc has had only since 2.36. Because they are
+// defined here, they are not taken from the C library, and the program runs on systems with glibc
+// 2.35, such as Ubuntu 22.04.
 #include <sys/random.h>
 
 #include <cerrno>
