@@ -50,7 +50,8 @@ ReconfigurableGroup::WorkPtr ReconfigurableGroup::reconfigure(
   const std::vector<c10d::ReconfigureHandle> handles = in_order(options);
   const auto own = std::find(handles.begin(), handles.end(), handle_);
   TORCH_CHECK_VALUE(own != handles.end(), "reconfigure: this rank's handle is not among the ",
-                    handles.size(), " that were given; a rank that is to leave does not call it");
+                    handles.size(),
+                    " that were given; a rank that leaves must not call reconfigure");
   TORCH_CHECK_VALUE(std::count(handles.begin(), handles.end(), handle_) == 1,
                     "reconfigure: this rank's handle was given twice");
   TORCH_CHECK(used_.insert(options.uuid).second, "reconfigure: the uuid ", options.uuid,

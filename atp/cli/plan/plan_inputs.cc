@@ -97,7 +97,7 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       .show_default();
   command
       .add_option("--device-memory", inputs.device_memory_gb,
-                  "Reject meshes that need more memory per device")
+                  "Memory per device; meshes that need more are rejected")
       .positive_number()
       .type_name("GB");
   command.add_flag("--attention-scores", inputs.attention_scores,

@@ -22,8 +22,7 @@ constexpr const char* kReportExamples = R"(Examples:
       show the last minute, with all operations
   atp report /shared/fr --json
       print the same for programs
-Exit codes: 0 there are no findings, 1 there are some, 2 wrong usage, or no usable
-files.)";
+Exit codes: 0 there are no findings, 1 there are some, 2 wrong usage, or no usable files.)";
 
 struct ReportOptions {
   std::vector<std::string> paths;
