@@ -299,7 +299,7 @@ def plan(
         device_memory_gb: refuse meshes that need more than this on a device.
         runtime: consider only what atp.tensor_parallel can run: on each dimension a ring or
             aggregation, with reduce-scatters where our own ring runs.
-        attention_scores: memory of attention that stores its scores.
+        attention_scores: assume that attention stores its scores in memory.
         by_heads: split the attention core by heads only, as models of `transformers` require.
         whole_logits: every rank gets all logits and computes the whole loss, as with these models.
         sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens;

@@ -118,7 +118,7 @@ def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
 
 
 def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
-    """No other rank has its heads' probabilities, so their dropout is not shared either."""
+    """No other rank has these heads' probabilities, so their dropout is this rank's own, too."""
     drawing = contextlib.ExitStack()
 
     def begin(module: Any, inputs: Any, named: Any) -> Any:

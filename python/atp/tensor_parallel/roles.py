@@ -163,7 +163,7 @@ def _counts(
     """Raises ValueError if the layers' widths do not match these heads."""
     _, inputs = features_of(output)
     if inputs % heads:
-        raise ValueError(f"{site}: {heads} heads do not divide {inputs}")
+        raise ValueError(f"{site}: {heads} heads do not divide the output layer's {inputs} inputs")
     counts = HeadCounts(heads, kv_heads, inputs // heads)
     found = sum(features_of(layer)[0] for layer in layers.values())
     expected = (heads + 2 * kv_heads) * counts.width

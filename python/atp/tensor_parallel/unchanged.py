@@ -146,7 +146,7 @@ def _attention(name: str, module: Any) -> Role | None:
         for each, value in vars(module).items():
             if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
                 raise _unknown(
-                    name, module, f"it is not known what its {each} = {value} counts on a rank"
+                    name, module, f"it is not known what its {each} = {value} should be on a rank"
                 )
         return KeptAttentionRole(
             inputs, output, made // width, (total - made) // (2 * width), dropout, in_core
@@ -227,7 +227,7 @@ def _feed_forward_of(layers: _Layers, between: Any, x: torch.Tensor, parameters:
 
 
 def _acts_on_each_value(act: Any) -> bool:
-    """Not an operation on all of a token's values, of which a row of the mesh has only some."""
+    """Whether it is element-wise: a row of the mesh has only some of a token's values."""
     x = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return torch.allclose(act(x), torch.cat([act(part) for part in x.split(16, -1)], -1))

@@ -5,8 +5,8 @@ has one and others have none, it gives them the keys of the group's job through 
 the tenant's, and not if all have the file. Without keys the store is not used for this at all:
 rank 0 says with the job's number whether it has a key, and the others say so with their presence.
 
-A process keeps what it was given. If it leads a group without the rank that has the file, the group
-gets the number of that job, of which its ranks have the keys, with another incarnation.
+A process keeps the keys that it was given. If it is rank 0 of a later group, without the rank that
+has the file, that group takes the number of the job whose keys it has, with another incarnation.
 """
 
 import dataclasses
@@ -48,10 +48,10 @@ class Place:
 
 
 class GroupKeys:
-    """One rank's part in this, in one meeting of a group."""
+    """One rank's part in agreeing on the keys, in one meeting of a group."""
 
     def __init__(self, own=None, are_used: bool = True):
-        """own: the key in this rank's file, an `atp._C.Tenant`. are_used: else there are none."""
+        """own: the key in this rank's file, an `atp._C.Tenant`. are_used: whether keys are used."""
         self._own = own
         self._led = _given if are_used and own is None else None
         self.text = ""  # for a rank without a file, once all have met: the keys of the group's job
