@@ -6,12 +6,13 @@ Four ranks on links of their own, a switch and a server on links of four times t
 no metrics, no flight recorder. On: counter files every second, JSON logs, metrics that are scraped
 every second, `atp view` with a reader of its page every second, and a flight recorder with a folder
 on each rank. The same all-reduces run with both, alternately, and the digests of all ranks must
-agree. Here view and reader run on the job's own processors, so in a third setting they observe
-nodes that the job does not use: what that costs the job would disappear if they had hosts of their
-own.
-Then it asks each node many times, while its ranks stand still, for what one question costs it: a
-scrape of its metrics, and a status, which `atp view` asks for once per second.
-Writes observers.csv and questions.csv into FOLDER (default: out/observers).
+agree. Here the view and its reader run on the job's own processors. So in a third setting they
+observe nodes that the job does not use: what the job loses then, it would not lose if they had
+hosts of their own.
+
+Then it measures what one question costs a node whose ranks stand still: a scrape of its metrics,
+or a status, which `atp view` asks for once per second. It asks each of them many times. Writes
+observers.csv and questions.csv into FOLDER (default: out/observers).
 """
 
 import csv

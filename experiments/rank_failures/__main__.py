@@ -1,4 +1,4 @@
-"""Makes one rank of three fail in each call of the torch backend, and tables what the others say.
+"""Makes one rank of three fail in each call of the torch backend; tabulates what the others say.
 
     .venv/bin/python -m experiments.rank_failures [--trials N] [--timeout S] [--only CALLS] [FOLDER]
 

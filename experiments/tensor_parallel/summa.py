@@ -32,8 +32,8 @@ def level(name: str, count: int, kind: str, gigabytes: float) -> dict:
             "bandwidth": f"{gigabytes:g} GB/s per direction"}  # fmt: skip
 
 
-# The paper's networks (docs/planner.md), per direction. IC1 is missing: its authors could not model
-# it, and measured neither SUMMA's collectives nor their meshes.
+# The paper's networks (docs/planner.md), per direction. IC1 is missing: the paper's authors could
+# not model it, and measured neither SUMMA's collectives nor its meshes.
 NETWORKS = {
     "IC2: 4 NVLink pairs on PCIe": [level("pair", 4, "switch", 52), level("gpu", 2, "pairs", 300)],
     "IC3: NVSwitch, 8": [level("gpu", 8, "switch", 300)],
