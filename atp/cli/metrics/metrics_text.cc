@@ -2,17 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <iterator>
+
 namespace atp {
 namespace {
 
-// Escapes a label's value or, without quotes, a help text.
-std::string escaped(std::string_view text, bool in_quotes) {
-  std::string result;
+// Appends a label's value or, without quotes, a help text, escaped.
+void append_escaped(std::string_view text, bool in_quotes, std::string& out) {
   for (const char c : text) {
-    if (c == '\\' || (in_quotes && c == '"')) result += '\\';
-    result += c == '\n' ? "\\n" : std::string(1, c);
+    if (c == '\\' || (in_quotes && c == '"')) out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
   }
-  return result;
 }
 
 }  // namespace
@@ -28,18 +32,25 @@ std::string_view to_string(MetricType type) {
 
 void MetricsText::begin(std::string_view name, MetricType type, std::string_view help) {
   name_ = name;
-  head_ =
-      fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, escaped(help, false), to_string(type));
+  head_ = "# HELP ";
+  head_.append(name) += ' ';
+  append_escaped(help, false, head_);
+  head_.append("\n# TYPE ").append(name) += ' ';
+  head_.append(to_string(type)) += '\n';
 }
 
 void MetricsText::sample(const MetricLabels& labels, double value, std::string_view suffix) {
-  text_ += std::exchange(head_, {}) + name_ + std::string(suffix);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    text_ += fmt::format("{}{}=\"{}\"", i == 0 ? "{" : ",", labels[i].first,
-                         escaped(labels[i].second, true));
+  text_.append(head_).append(name_).append(suffix);
+  head_.clear();
+  char before = '{';
+  for (const auto& [label, text] : labels) {
+    text_ += std::exchange(before, ',');
+    text_.append(label).append("=\"");
+    append_escaped(text, true, text_);
+    text_ += '"';
   }
   if (!labels.empty()) text_ += '}';
-  text_ += fmt::format(" {}\n", value);
+  fmt::format_to(std::back_inserter(text_), " {}\n", value);
 }
 
 }  // namespace atp

@@ -182,7 +182,7 @@ class Writer {
   bool has_own_metric(std::string_view counter) const {
     const auto all = node_metrics();
     return std::any_of(all.begin(), all.end(), [&](const MetricInfo& info) {
-      return is_of(info) && info.counter == counter;
+      return info.counter == counter && is_of(info);
     });
   }
 

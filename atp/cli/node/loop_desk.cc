@@ -5,15 +5,15 @@
 
 namespace atp {
 
-std::optional<std::string> LoopDesk::ask() {
+std::optional<nlohmann::ordered_json> LoopDesk::ask() {
   constexpr std::chrono::seconds kPatience{2};
   std::unique_lock lock(mutex_);
   if (closed_) return std::nullopt;
-  document_.reset();
+  status_.reset();
   asked_ = true;
   loop_.wake();
-  answered_.wait_for(lock, kPatience, [this] { return document_ || closed_; });
-  return std::move(document_);
+  answered_.wait_for(lock, kPatience, [this] { return status_ || closed_; });
+  return std::move(status_);
 }
 
 void LoopDesk::close() {
@@ -22,10 +22,10 @@ void LoopDesk::close() {
   answered_.notify_all();
 }
 
-void LoopDesk::answer(std::string document) {
+void LoopDesk::answer(nlohmann::ordered_json status) {
   const std::lock_guard lock(mutex_);
   asked_ = false;
-  document_ = std::move(document);
+  status_ = std::move(status);
   answered_.notify_all();
 }
 

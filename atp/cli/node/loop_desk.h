@@ -3,13 +3,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 
 #include "atp/driver/udp/waker.h"
 
-// Lets a service's thread request a document from the node's loop, which polls is_asked() and
-// answers.
+// Lets a service's thread request the node's status from its loop, which polls is_asked() and
+// answers. The service turns it into text, so that the loop gets back to its packets sooner.
 
 namespace atp {
 
@@ -18,20 +18,20 @@ class LoopDesk {
   explicit LoopDesk(Waker& loop) : loop_(loop) {}
 
   // Waits for the answer; nothing on time-out or after close(). One caller at a time.
-  std::optional<std::string> ask();
+  std::optional<nlohmann::ordered_json> ask();
   // Ends the current wait and all later ones without an answer.
   void close();
 
   // Called on the loop's thread.
   bool is_asked() const { return asked_.load(std::memory_order_relaxed); }
-  void answer(std::string document);
+  void answer(nlohmann::ordered_json status);
 
  private:
   Waker& loop_;
   std::atomic<bool> asked_{false};
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::optional<std::string> document_;
+  std::optional<nlohmann::ordered_json> status_;
   bool closed_ = false;
 };
 

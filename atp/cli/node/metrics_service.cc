@@ -23,10 +23,10 @@ std::optional<HttpPage> MetricsService::page(const std::string& path) {
                     "<!doctype html><title>atp</title><a href=\"/metrics\">metrics</a>\n"};
   }
   if (path != "/metrics") return std::nullopt;
-  const std::optional<std::string> status = desk_.ask();
+  const auto status = desk_.ask();
   if (!status) return HttpPage{"text/plain", "the node did not answer in time\n", 503};
   MetricsText metrics;
-  add_node_metrics(nlohmann::ordered_json::parse(*status), metrics);
+  add_node_metrics(*status, metrics);
   add_process_metrics(metrics);
   return HttpPage{MetricsText::kContentType, metrics.text()};
 }

@@ -18,9 +18,9 @@ class MetricsService {
   MetricsService& operator=(const MetricsService&) = delete;
 
   const Endpoint& address() const { return http_->address(); }
-  // Called on the loop's thread, with the status that `atp status` gets.
+  // Called on the loop's thread.
   bool is_asked() const { return desk_.is_asked(); }
-  void answer(std::string status) { desk_.answer(std::move(status)); }
+  void answer(nlohmann::ordered_json status) { desk_.answer(std::move(status)); }
 
  private:
   explicit MetricsService(Waker& loop) : desk_(loop) {}

@@ -179,21 +179,26 @@ Json head(std::string_view role, std::string_view listen, bool draining) {
           {"draining", draining}};
 }
 
-std::string finish(Json json, Json jobs, const CounterSnapshot& counters) {
+// Appended one after another: operator[] would look for each name among those before it.
+Json json_of(const CounterSnapshot& counters) {
+  Json json = Json::object();
+  auto& members = json.get_ref<Json::object_t&>();
+  members.reserve(counters.size());
+  for (const auto& [name, value] : counters) members.emplace_back(std::string(name), value);
+  return json;
+}
+
+Json finish(Json json, Json jobs, const CounterSnapshot& counters) {
   json["jobs"] = std::move(jobs);
   json["drops"] = drops_of(counters);
-  json["counters"] = Json::object();
-  for (const auto& [name, value] : counters) json["counters"][std::string(name)] = value;
-  return json.dump();
+  json["counters"] = json_of(counters);
+  return json;
 }
 
 }  // namespace
 
 std::string to_json_line(double time_s, std::string_view role, const CounterSnapshot& counters) {
-  nlohmann::ordered_json values = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : counters) values[std::string(name)] = value;
-  return nlohmann::ordered_json{{"time_s", time_s}, {"role", role}, {"counters", values}}.dump() +
-         "\n";
+  return Json{{"time_s", time_s}, {"role", role}, {"counters", json_of(counters)}}.dump() + "\n";
 }
 
 double seconds_since_1970() {
@@ -263,8 +268,8 @@ std::string failure_text(const JobFailure& failure) {
                                : fmt::format("{} left: {}", who, failure.cause.view());
 }
 
-std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
-                           Instant now, const CounterSnapshot& counters, const Keyring* keys) {
+Json status_of(std::string_view role, std::string_view listen, const Server& server, Instant now,
+               const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<ServerCounter>& own = server.counters();
   Json json = head(role, listen, server.draining());
   json["fragments"] = own[ServerCounter::kFragmentsCompleted];
@@ -291,8 +296,8 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   return finish(std::move(json), std::move(jobs), counters);
 }
 
-std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
-                           Instant now, const CounterSnapshot& counters, const Keyring* keys) {
+Json status_of(std::string_view role, std::string_view listen, const SwitchNode& node, Instant now,
+               const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<SwitchCounter>& own = node.counters();
   Json json = head(role, listen, node.draining());
   json["aggregators"] = {{"total", node.config().aggregators},

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,14 +68,15 @@ std::string failure_text(const JobFailure& failure);
 std::size_t jobs_of(const Server& server, Instant now);
 std::size_t jobs_of(const SwitchNode& node, Instant now);
 
-// The status of a node for `atp status`, as JSON. docs/status.md lists the keys; later versions
-// only add keys. `keys`: the node's, which have the names of the jobs' tenants; null: it has none.
+// The status of a node for `atp status` and its metrics. docs/status.md lists the keys; later
+// versions only add keys. `keys`: the node's, which have the names of the jobs' tenants; null: it
+// has none.
 
-std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
-                           Instant now, const CounterSnapshot& counters,
-                           const Keyring* keys = nullptr);
-std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
-                           Instant now, const CounterSnapshot& counters,
-                           const Keyring* keys = nullptr);
+nlohmann::ordered_json status_of(std::string_view role, std::string_view listen,
+                                 const Server& server, Instant now, const CounterSnapshot& counters,
+                                 const Keyring* keys = nullptr);
+nlohmann::ordered_json status_of(std::string_view role, std::string_view listen,
+                                 const SwitchNode& node, Instant now,
+                                 const CounterSnapshot& counters, const Keyring* keys = nullptr);
 
 }  // namespace atp

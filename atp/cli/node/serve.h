@@ -190,7 +190,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   };
   const auto answer_if_asked = [&](auto& service, Instant now) {
     if (!service || !service->is_asked()) return;
-    service->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot(), ring));
+    service->answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
   JobWatch<Node> watch(node);
   const auto between_packets = [&](Instant now) {

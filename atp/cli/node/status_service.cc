@@ -148,9 +148,9 @@ std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
     if (has_gone(connection)) return std::nullopt;
     drain_asked_ = true;  // before ask(), so that the status says so
   }
-  const std::optional<std::string> document = desk_.ask();
-  if (!document) return std::nullopt;
-  return reply + *document + "\n";
+  const auto status = desk_.ask();
+  if (!status) return std::nullopt;
+  return reply + status->dump() + "\n";
 }
 
 // Once all is sent, shuts down the sending side; the client closes once it has read everything, so

@@ -45,12 +45,6 @@ void AggregatorTable::apply(atp_data_op operation, std::uint8_t kind, std::uint3
   }
 }
 
-std::size_t AggregatorTable::in_use() const {
-  return static_cast<std::size_t>(
-      std::count_if(aggregators_.begin(), aggregators_.end(),
-                    [](const atp_aggregator& a) { return a.state == ATP_AGGREGATING; }));
-}
-
 bool AggregatorTable::operator==(const AggregatorTable& other) const {
   if (max_value_count_ != other.max_value_count_ || aggregators_ != other.aggregators_) {
     return false;

@@ -33,8 +33,6 @@ class AggregatorTable {
   void apply(atp_data_op operation, std::uint8_t kind, std::uint32_t slot,
              std::span<const std::uint8_t> in, std::span<std::uint8_t> out);
 
-  std::size_t in_use() const;
-
   bool operator==(const AggregatorTable& other) const;
 
  private:

@@ -33,6 +33,12 @@ bool Shares::partition_is_full() const {
   return std::count_if(entries_.begin(), entries_.end(), owns) >= config_.partitions;
 }
 
+std::size_t Shares::held() const {
+  std::size_t held = 0;
+  for (const Entry& entry : entries_) held += entry.share.held;
+  return held;
+}
+
 Shares::Id Shares::enter(std::uint32_t job, const JobOwner& owner) {
   const Id id = entry_of(job);
   Entry& entry = entries_[id];

@@ -47,6 +47,9 @@ class Shares {
   void leave(Id id);
 
   const atp_share& operator[](Id id) const { return entries_[id].share; }
+  // How many aggregators hold a sum or its result. The table could be searched for them, but each
+  // status of a node asks, and a table is far larger than the processor's caches.
+  std::size_t held() const;
   void note_claim(Id id) {
     ++entries_[id].share.held;
     if (entries_[id].tenant != kNoTenant) note_tenant(entries_[id].tenant, 1);

@@ -41,7 +41,7 @@ class SwitchNode {
 
   const Counters<SwitchCounter>& counters() const { return state_.counters; }
   // For metrics and displays.
-  std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }
+  std::size_t aggregators_in_use() const { return state_.trees.shares().held(); }
   std::size_t trees() const { return state_.trees.size(); }
   bool knows_job(std::uint32_t job) const { return state_.trees.knows_job(job); }
   const SwitchConfig& config() const { return state_.config; }
