@@ -120,6 +120,44 @@ bool Keyring::needs_no_tag(std::span<const std::uint8_t> packet) const {
   return status_code(packet) == StatusCode::kAreYouThere;
 }
 
+void Keyring::begin_train(std::span<const std::uint8_t> train, std::size_t segment) {
+  train_.bytes = train;
+  train_.segment = segment;
+  train_.count = 0;
+}
+
+// The tag that the datagram should have: from those of its train that are computed, together with
+// those of the datagrams behind it, or alone.
+std::uint64_t Keyring::tag_in_train(const PacketKey& key, std::span<const std::uint8_t> datagram,
+                                    const Endpoint& from) {
+  const auto alone = [&] { return tag_of(key, datagram.first(datagram.size() - 8), from); };
+  const bool is_in_train = datagram.size() == train_.segment &&
+                           datagram.data() >= train_.bytes.data() &&
+                           datagram.data() < train_.bytes.data() + train_.bytes.size();
+  if (!is_in_train || datagram[ATP_AT_TYPE] == ATP_JOIN) return alone();
+  const auto at = static_cast<std::size_t>(datagram.data() - train_.bytes.data()) / train_.segment;
+  if (at < train_.first || at >= train_.first + train_.count) tag_train(key, at);
+  return key == train_.key ? train_.tags[at - train_.first] : alone();
+}
+
+// Computes the tags of the datagram `first` and of those behind it that are of the same job.
+void Keyring::tag_train(const PacketKey& key, std::size_t first) {
+  const std::size_t most = std::min(kGroup, train_.bytes.size() / train_.segment - first);
+  const auto datagram = [&](std::size_t i) {
+    return train_.bytes.subspan((first + i) * train_.segment, train_.segment);
+  };
+  const std::uint32_t job = job_of(datagram(0));
+  std::array<const std::uint8_t*, kGroup> datagrams;
+  std::size_t count = 0;
+  for (; count < most && job_of(datagram(count)) == job; ++count) {
+    datagrams[count] = datagram(count).data();
+  }
+  packet_tags(key, std::span(datagrams).first(count), train_.segment - 8, train_.tags.data());
+  train_.first = first;
+  train_.count = count;
+  train_.key = key;
+}
+
 Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> datagram) {
   // The core counts it, and answers another version.
   if (!is_of_this_version(datagram)) return {datagram, true};
@@ -140,7 +178,7 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
     return {without_tag(datagram), false, KeyProblem::kUnknownKey};
   }
   const JobEntry entry = is_owner ? *known : JobEntry{id, packet_key(tenant->key, job)};
-  const std::uint64_t tag = tag_of(entry.key, datagram.first(size - 8), from);
+  const std::uint64_t tag = tag_in_train(entry.key, datagram, from);
   const bool right = tag == atp_load64(datagram.data() + size - 8);
   const std::span<std::uint8_t> bytes = without_tag(datagram);
   if (!right) return {bytes, false, KeyProblem::kWrongTag};
@@ -153,6 +191,13 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
 
 std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
                              const Endpoint& source) {
+  const std::size_t tagged = add_tag_later(room, length, source);
+  add_tags();
+  return tagged;
+}
+
+std::size_t Keyring::add_tag_later(std::span<std::uint8_t> room, std::size_t length,
+                                   const Endpoint& source) {
   ATP_CHECK(length >= ATP_HEADER_BYTES && room.size() >= length + ATP_TAG_BYTES);
   if (refuses_key(room.first(length))) return length;
   const std::uint32_t job = job_of(room);
@@ -165,8 +210,27 @@ std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
   room[ATP_AT_TAG_WORDS] = ATP_TAG_WORDS;
   atp_store32(room.data() + length, entry->tenant);
   const std::size_t hashed = length + 4;
-  atp_store64(room.data() + hashed, tag_of(entry->key, room.first(hashed), source));
+  if (room[ATP_AT_TYPE] == ATP_JOIN) {
+    atp_store64(room.data() + hashed, tag_of(entry->key, room.first(hashed), source));
+    return length + ATP_TAG_BYTES;
+  }
+  const bool fits =
+      waiting_.count < kGroup && waiting_.length == hashed && waiting_.key == entry->key;
+  if (!fits) add_tags();
+  waiting_.length = hashed;
+  waiting_.key = entry->key;
+  waiting_.packets[waiting_.count++] = room.data();
   return length + ATP_TAG_BYTES;
+}
+
+void Keyring::add_tags() {
+  const std::size_t count = std::exchange(waiting_.count, 0);
+  std::array<std::uint64_t, kGroup> tags;
+  packet_tags(waiting_.key, std::span<const std::uint8_t* const>(waiting_.packets.data(), count),
+              waiting_.length, tags.data());
+  for (std::size_t i = 0; i < count; ++i) {
+    atp_store64(waiting_.packets[i] + waiting_.length, tags[i]);
+  }
 }
 
 JobOwner Keyring::owner_of(std::uint32_t job) const {

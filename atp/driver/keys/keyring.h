@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,10 @@
 //   keys.ask_for_jobs([&](std::uint32_t job) { return node.knows_job(job); });
 //   const Keyring::Checked checked = keys.check(from, datagram);  // removes the tag
 //   const std::size_t length = keys.add_tag(room, length, source);
+//
+// Several tags take less time than one after another (mac.h). So the loop announces each train of
+// datagrams before it passes them to check(), and lets add_tag_later() collect packets, for which
+// add_tags() then writes the tags.
 
 namespace atp {
 
@@ -51,10 +56,18 @@ class Keyring final : public JobOwners {
   };
   Checked check(const Endpoint& from, std::span<std::uint8_t> datagram);
 
+  // The next datagrams to check lie one behind another in `train`, `segment` bytes each but for the
+  // last, and nobody changes one before it is checked.
+  void begin_train(std::span<const std::uint8_t> train, std::size_t segment);
+
   // Adds the tag to a packet of `length` bytes at the start of `room`, which has ATP_TAG_BYTES
   // more. Returns the new length: the old one if the packet goes without. `source`: the address
   // that the receiver sees; only a JOIN needs it.
   std::size_t add_tag(std::span<std::uint8_t> room, std::size_t length, const Endpoint& source);
+  // The same, but the tag is complete only after add_tags(); until then the packet must not move.
+  std::size_t add_tag_later(std::span<std::uint8_t> room, std::size_t length,
+                            const Endpoint& source);
+  void add_tags();
 
   JobOwner owner_of(std::uint32_t job) const override;
   const std::vector<Tenant>& tenants() const { return tenants_; }
@@ -72,16 +85,39 @@ class Keyring final : public JobOwners {
   // Only packets with a right tag make entries, so a stranger cannot fill the table. If it is full,
   // entries of jobs that the node does not have are dropped.
   static constexpr std::size_t kMaxJobs = 4096;
+  static constexpr std::size_t kGroup = 8;  // tags computed at a time
+
+  // A train, and the tags of some of its datagrams, computed with one key.
+  struct Train {
+    std::span<const std::uint8_t> bytes;
+    std::size_t segment = 0;
+    std::size_t first = 0;  // the first datagram with a tag in `tags`
+    std::size_t count = 0;
+    PacketKey key{};
+    std::array<std::uint64_t, kGroup> tags{};
+  };
+  // Packets of one length that wait for tags with one key.
+  struct Waiting {
+    std::array<std::uint8_t*, kGroup> packets{};
+    std::size_t count = 0;
+    std::size_t length = 0;
+    PacketKey key{};
+  };
 
   const Tenant* find(std::uint32_t id) const;
   const JobEntry* entry_of(std::uint32_t job) const;
   bool keep(std::uint32_t job, const JobEntry& entry);
   bool needs_no_tag(std::span<const std::uint8_t> packet) const;
+  std::uint64_t tag_in_train(const PacketKey& key, std::span<const std::uint8_t> datagram,
+                             const Endpoint& from);
+  void tag_train(const PacketKey& key, std::size_t first);
 
   const Side side_;
   std::vector<Tenant> tenants_;     // none on a rank that has only its jobs' keys
   std::vector<std::uint32_t> ids_;  // of tenants_
   std::unordered_map<std::uint32_t, JobEntry> jobs_;
+  Train train_;
+  Waiting waiting_;
   std::function<bool(std::uint32_t)> knows_ = [](std::uint32_t) { return false; };
 };
 

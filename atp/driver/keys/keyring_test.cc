@@ -126,6 +126,106 @@ TEST(Keyring, NoChangedPacketIsAccepted) {
   }
 }
 
+// Of GRADIENTs of one length: the one behind another in memory, as the kernel merges them.
+struct Train {
+  explicit Train(const std::vector<Bytes>& datagrams) : segment(datagrams[0].size()) {
+    for (const Bytes& datagram : datagrams) {
+      bytes.insert(bytes.end(), datagram.begin(), datagram.end());
+    }
+  }
+  std::vector<bool> accepted_by(Keyring& keys) {
+    keys.begin_train(bytes, segment);
+    std::vector<bool> accepted;
+    for (std::size_t at = 0; at < bytes.size(); at += segment) {
+      const std::size_t size = std::min(segment, bytes.size() - at);
+      accepted.push_back(keys.check(kRank, std::span(bytes).subspan(at, size)).accepted);
+    }
+    return accepted;
+  }
+  std::size_t segment;
+  Bytes bytes;
+};
+
+TEST(Keyring, ATrainIsCheckedAsItsDatagramsAlone) {
+  Keyring vision = rank_with(tenant("vision", 1));
+  Keyring speech = rank_with(tenant("speech", 2));
+  Keyring stranger = rank_with(tenant("vision", 9));
+  const auto untagged = [] {
+    Bytes bytes = gradient();
+    bytes.resize(bytes.size() + ATP_TAG_BYTES);
+    return bytes;
+  };
+  const auto repeated = [&] {  // another's JOIN, as long as the GRADIENTs
+    Bytes bytes = tagged(vision, join(), kStranger);
+    return bytes;
+  };
+  const auto of_length = [&](std::size_t length) {  // more values than they say: a tag covers all
+    Bytes bytes = gradient();
+    bytes.resize(length - ATP_TAG_BYTES);
+    return tagged(vision, bytes);
+  };
+  const std::size_t length = repeated().size();
+  const auto of = [&](Keyring& keys, std::uint32_t job) {
+    Bytes bytes = gradient(job);
+    bytes.resize(length - ATP_TAG_BYTES);
+    return tagged(keys, bytes);
+  };
+  Bytes without = untagged();
+  without.resize(length);
+  std::vector<Bytes> datagrams;
+  std::vector<bool> right;
+  const auto add = [&](Bytes datagram, bool is_right) {
+    datagrams.push_back(std::move(datagram));
+    right.push_back(is_right);
+  };
+  for (int i = 0; i < 11; ++i) add(of(vision, 7), true);
+  add(of(speech, 8), true);
+  add(of(vision, 7), true);
+  add(of(stranger, 7), false);
+  add(of(vision, 7), true);
+  add(repeated(), false);
+  add(of(speech, 7), false);
+  add(without, false);
+  for (int i = 0; i < 5; ++i) add(of(vision, 7), true);
+  add(of(speech, 8), true);
+  add(of(speech, 8), true);
+  Bytes changed = of(vision, 7);
+  changed[length - 20] ^= 1;
+  add(changed, false);
+  add(of(vision, 7), true);
+  add(of_length(length - 4), true);  // the last may be shorter
+
+  Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
+  node.ask_for_jobs([](std::uint32_t) { return true; });
+  EXPECT_EQ(Train(datagrams).accepted_by(node), right);
+  // The same memory, as the next batch reuses it: nothing is left of the tags before.
+  Train train(datagrams);
+  ASSERT_EQ(train.accepted_by(node), right);
+  std::vector<Bytes> forged = datagrams;
+  for (Bytes& bytes : forged) bytes[bytes.size() - 1] ^= 1;
+  std::copy_n(Train(forged).bytes.begin(), train.bytes.size(), train.bytes.begin());
+  EXPECT_EQ(train.accepted_by(node), std::vector<bool>(right.size(), false));
+}
+
+TEST(Keyring, PacketsThatGetTheirTagsTogetherGetTheSame) {
+  Keyring rank(RankKey(keys_of_jobs(tenant("vision", 1), std::array{kJob.job, 8U})));
+  std::vector<Bytes> packets(11, gradient());
+  packets.insert(packets.end(), {gradient(8), gradient(), join(), gradient(9), question()});
+  packets.insert(packets.end(), 3, gradient());
+  std::vector<Bytes> together = packets;
+  std::vector<std::size_t> lengths;
+  for (Bytes& packet : together) {
+    const std::size_t length = packet.size();
+    packet.resize(length + ATP_TAG_BYTES);
+    lengths.push_back(rank.add_tag_later(packet, length, kRank));
+  }
+  rank.add_tags();
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    together[i].resize(lengths[i]);
+    EXPECT_EQ(together[i], tagged(rank, packets[i])) << i;
+  }
+}
+
 TEST(Keyring, SaysWhatIsWrong) {
   const struct {
     std::string what;

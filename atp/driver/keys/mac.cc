@@ -1,6 +1,7 @@
 #include "atp/driver/keys/mac.h"
 
 #include "atp/base/check.h"
+#include "atp/driver/keys/siphash_lanes.h"
 #include "atp/wire/packet.h"
 
 #ifdef ATP_HAS_SODIUM
@@ -45,6 +46,18 @@ std::uint64_t packet_tag(const PacketKey& key, std::span<const std::uint8_t> byt
   return atp_load64(hash.data());
 }
 
+void packet_tags(const PacketKey& key, std::span<const std::uint8_t* const> packets,
+                 std::size_t length, std::uint64_t* tags) {
+  std::size_t done = 0;
+  for (const std::size_t lanes : {std::size_t{8}, std::size_t{4}}) {
+    if (lanes > hash_lanes_here()) continue;
+    for (; packets.size() - done >= lanes; done += lanes) {
+      hash_lanes(lanes, key, packets.data() + done, length, tags + done);
+    }
+  }
+  for (; done < packets.size(); ++done) tags[done] = packet_tag(key, {packets[done], length});
+}
+
 std::uint32_t key_id(std::string_view name) {
   std::array<std::uint8_t, crypto_generichash_BYTES_MIN> hash;
   const int problem = crypto_generichash(hash.data(), hash.size(),
@@ -79,6 +92,10 @@ namespace {
 
 PacketKey packet_key(const TenantKey&, std::uint32_t) { no_sodium(); }
 std::uint64_t packet_tag(const PacketKey&, std::span<const std::uint8_t>) { no_sodium(); }
+void packet_tags(const PacketKey&, std::span<const std::uint8_t* const>, std::size_t,
+                 std::uint64_t*) {
+  no_sodium();
+}
 std::uint64_t key_print(const TenantKey&) { no_sodium(); }
 std::uint32_t key_id(std::string_view) { no_sodium(); }
 TenantKey random_key() { no_sodium(); }

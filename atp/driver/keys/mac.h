@@ -12,7 +12,8 @@
 //
 // SipHash-2-4 is the cheapest hash there that needs no fresh number for each packet: 0.7 µs for a
 // packet of 1440 bytes, where BLAKE2b takes 2.0 and HMAC-SHA-256 7.4. (GMAC, which needs such a
-// number, takes 0.4.) Of its 128 bits the first 64 are sent.
+// number, takes 0.4.) Several packets at a time take less: 0.2 µs each with AVX-512, 0.4 with AVX2
+// (siphash_lanes.h). Of the hash's 128 bits the first 64 are sent.
 
 namespace atp {
 
@@ -27,6 +28,10 @@ Status macs_available();
 PacketKey packet_key(const TenantKey& key, std::uint32_t job);
 
 std::uint64_t packet_tag(const PacketKey& key, std::span<const std::uint8_t> bytes);
+
+// Writes the tags of packets of one length, as many as there are packets.
+void packet_tags(const PacketKey& key, std::span<const std::uint8_t* const> packets,
+                 std::size_t length, std::uint64_t* tags);
 
 // The number that stands for a tenant's name in a packet.
 std::uint32_t key_id(std::string_view name);

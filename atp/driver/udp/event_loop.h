@@ -135,6 +135,9 @@ class EventLoop {
           if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
             flush();
           }
+        },
+        [this](std::span<const std::uint8_t> train, std::size_t segment) {
+          if (keys_ != nullptr) keys_->begin_train(train, segment);
         });
     readable_ = received.more;
     received_bytes_ = received.bytes;
@@ -192,8 +195,9 @@ class EventLoop {
     outbox_.edit_payloads(
         [this](std::span<std::uint8_t> room, std::size_t length, const Endpoint& to) {
           const bool joins = room[ATP_AT_TYPE] == ATP_JOIN;
-          return keys_->add_tag(room, length, joins ? source_towards(to) : Endpoint{});
+          return keys_->add_tag_later(room, length, joins ? source_towards(to) : Endpoint{});
         });
+    keys_->add_tags();
   }
 
   // The address that `to` sees. There is a JOIN per rank and second, so asking the kernel is cheap.

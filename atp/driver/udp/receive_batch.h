@@ -29,6 +29,9 @@ class ReceiveBatch {
   ReceiveBatch(const ReceiveBatch&) = delete;  // the headers point into the object
   ReceiveBatch& operator=(const ReceiveBatch&) = delete;
 
+  struct IgnoreTrain {
+    void operator()(std::span<const std::uint8_t>, std::size_t) const {}
+  };
   struct Received {
     std::size_t datagrams = 0;  // 0: nothing is waiting
     std::size_t bytes = 0;
@@ -38,9 +41,11 @@ class ReceiveBatch {
 
   // Calls visit(const Endpoint& from, std::span<std::uint8_t> bytes, bool congested) for each
   // datagram of one recvmmsg; `congested`: its IP header has a mark of congestion. The bytes are
-  // the visitor's during the call.
-  template <class Visit>
-  Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
+  // the visitor's during the call. Before the first of a train it calls begin(bytes, segment) with
+  // all of the train, whose datagrams have `segment` bytes each but for the last.
+  template <class Visit, class Begin = IgnoreTrain>
+  Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit,
+                   Begin&& begin = {}) {
     Received received;
     const std::size_t trains = fetch(socket, received);
     for (std::size_t i = 0; i < trains; ++i) {
@@ -48,6 +53,7 @@ class ReceiveBatch {
       count(train, counters);
       received.bytes += train.bytes.size();
       if (train.own) socket.own_addresses()->learn(train.from, *train.own);
+      begin(std::span<const std::uint8_t>(train.bytes), train.segment);
       std::size_t at = 0;
       do {  // at least once: a datagram may be empty
         const std::size_t left = train.bytes.size() - at;
