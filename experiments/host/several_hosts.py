@@ -5,9 +5,9 @@
 Two hosts are network namespaces with links of --mbit in each direction; a switch and a server are
 on a third, whose link is not shaped. Runs float32 all-reduces with one rank per host, and with
 --ranks per host: with a worker per rank, and with shared memory first. The time of a round is that
-of the slowest rank. The bytes are what the first host sent, as counted by its kernel, with all
-headers and the two barriers around the all-reduce. Every result is checked. Writes
-several-hosts.csv and .svg into FOLDER (default: out/host).
+of the slowest rank. The bytes are what the first host sent, as counted by its kernel: with the two
+barriers around the all-reduce, and with the headers of a train of UDP packets counted once. Every
+result is checked. Writes several-hosts.csv and .svg into FOLDER (default: out/host).
 """
 
 import json

@@ -12,9 +12,9 @@ _INTRODUCTION = (
     "Aggregation for Multi-tenant Learning* (NSDI '21), called *in-network* below. The second is "
     "*ATP: Adaptive Tensor Parallelism for Foundation Models*, called *tensor*. `make papers` runs "
     "every figure that can be run here. With `ARGS='--page docs/papers.md'` it also writes this "
-    "page, and with `ARGS='--figure 14'` it runs one figure. On two cores all figures take an "
-    "hour; `ARGS=--quick` runs the quick form, which measures less, in four minutes. Each run "
-    "checks the shape of its figure: which system is ahead, where curves cross, and whether "
+    "page, and with `ARGS='--figure 14'` it runs one figure. The runs on this page took {minutes} "
+    "minutes on two cores; `ARGS=--quick` runs the quick form, which measures less, in four. Each "
+    "run checks the shape of its figure: which system is ahead, where curves cross, and whether "
     "factors are within stated bands. A figure that needs a Tofino or GPUs is marked *not shown*, "
     "and no number is made up for it. Where a paper's text gives numbers, our picture includes "
     "them."
@@ -128,10 +128,11 @@ def section(entry, found, pictures):
 
 def contents(results, pictures="papers"):
     """The page; `results` are stored results by key."""
+    took = sum(found["seconds"] for found in results.values())
     lines = [
         "# Both papers, figure by figure",
         "",
-        wrapped(_INTRODUCTION),
+        wrapped(_INTRODUCTION.format(minutes=round(took / 60))),
         "",
         wrapped(_STATES),
         "",

@@ -297,7 +297,7 @@ ENTRIES = [
         "stands for Horovod's. BytePS is not measured.",
         _SETUP
         + "The link has 20 Mbit/s. Each job has two workers in the left rack, and one worker and a "
-        "server in the right rack, with a switch in each. It sums tensors of 256 KiB, over ATP or "
+        "server in the right rack; each rack has a switch. It sums tensors of 256 KiB, over ATP or "
         "over Gloo, and every element of every sum is checked.",
         "yes",
         figure_12,

@@ -250,8 +250,9 @@ ENTRIES = [
         f"even the pool of {SMALL.slots} slots repeats packets that are only late.",
         "Four workers on links of 100 Mbit/s, a switch and, for ATP, a server are hosts of their "
         "own (network namespaces). One of the workers loses packets in both directions. Both "
-        "systems sum tensors of 4 MiB one by one, with 350 values per packet, as many packets in "
-        "flight, and no congestion control, and take turns; every element of every sum is checked. "
+        "systems sum tensors of 4 MiB one by one, with 350 values per packet, the same number of "
+        "packets in flight, and no congestion control, and take turns; every element of every sum "
+        "is checked. "
         "The pool (experiments/papers/slot_pool) is written from SwitchML's algorithms 3 and 4: "
         "two versions of each slot, a bit per worker, and a fixed time-out per packet. It sums "
         "int32 values, ATP floats, whose exponents it exchanges first. Its best time-out is that "

@@ -144,8 +144,8 @@ ENTRIES = [
         "on a busy machine, they repeat a tenth of the packets of aggregation at rack scale.",
         "Six workers, three switches and a server are processes in network namespaces: two workers "
         "in each of three racks, the server in the third. Nothing limits the links, and the kernel "
-        "joins no packets. One job sums tensors of 1 MiB, 350 values per packet, and with windows "
-        "of 32 packets, and every element of every sum is checked.",
+        "joins no packets. One job sums tensors of 1 MiB, with 350 values per packet and windows "
+        "of 32 packets; every element of every sum is checked.",
         "yes",
         figure_9,
     )

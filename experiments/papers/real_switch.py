@@ -172,7 +172,12 @@ def figure_13b(size):
         f"{runs} runs, second half {min(last['rehash']):.1%} to {max(last['rehash']):.1%}, "
         f"without rehash {min(last['hash']):.1%} to {max(last['hash']):.1%}",
         [
-            Check("share summed at the servers in the second half", max(last["rehash"]), 0, 0.06),
+            Check(
+                "share summed at the servers in the second half, in the worst run",
+                max(last["rehash"]),
+                0,
+                0.06,
+            ),
             Check(
                 "share of the first fragments that the servers sum, divided by that in the second "
                 "half",
@@ -248,7 +253,7 @@ def figure_13c(size):
         [
             Check(
                 "share of jobs 1 and 2 that is summed in the switch while job 3 pauses, divided "
-                "by that while it sums",
+                "by that while it sums, in the worst run",
                 min(gains["dynamic"]),
                 size.of(1.04, 1.12),
                 3,
@@ -274,7 +279,7 @@ ENTRIES = [
         "As for Fig. 13b: three jobs have 100 % of the aggregators. Sums at the server vanish "
         "after 500 ms.",
         State.REAL,
-        _WHY + "Each of these holds its aggregator meanwhile, so that some collisions remain.",
+        _WHY + "Such a fragment holds its aggregator meanwhile, so some collisions remain.",
         _SETUP + "The jobs sum tensors of 1 MiB; there are 384 aggregators, and the jobs have "
         "fixed windows of 128 packets. The counters of servers and switch are read every 100 ms, "
         "and every element of every sum is checked.",

@@ -194,8 +194,8 @@ ENTRIES = [
         State.REAL,
         "The model is small, and the links are 2,000 times slower. Ranks, switch and server share "
         "two cores, so time is also what the processors take, and over ATP the switch and the "
-        "server take some, too. With loss, a fragment over ATP passes ten hosts that may lose it, "
-        "and one of Gloo's packets passes one.",
+        "server take some, too. With loss, a fragment over ATP arrives at a host ten times and may "
+        "be lost each time; one of Gloo's packets arrives once.",
         "A CNN of 207 thousand parameters trains on Fashion-MNIST with 64 images per step. Four "
         "ranks have links of 50 Mbit/s, switch and server five times that. The ranks train a model "
         "over ATP (32 bits) and one over Gloo, step by step in turn, with the same seed and the "

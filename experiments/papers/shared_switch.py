@@ -196,7 +196,7 @@ def figure_13c(size):
         [
             Check(
                 "fragments of jobs 1 and 2 summed in the switch while job 3 pauses, "
-                "divided by those while it sums",
+                "divided by those while it sums, in the worst run",
                 min(ratios),
                 1.1,
                 20,

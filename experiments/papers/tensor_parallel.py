@@ -210,7 +210,8 @@ ENTRIES = [
         "tp-7a",
         "Fig. 7a, §3.4: four nodes of four GPUs",
         "HDR of 200 Gbit/s connects the nodes, and NVLink the GPUs of a node. The group "
-        "bandwidths are 25 and 600 GB/s, and mesh (8,2) has B1' = 12.5 and B2' = 200 GB/s.",
+        "bandwidths are 25 and 600 GB/s, and the two dimensions of mesh (8,2) have B1' = 12.5 and "
+        "B2' = 200 GB/s.",
         State.COMPUTED,
         "The paper's 600 GB/s counts both directions of NVLink, its 25 GB/s one direction of HDR."
         " We count one direction of each. B1' and B2' are in the paper's units.",
@@ -232,8 +233,8 @@ ENTRIES = [
     Entry(
         "tp-10",
         "Fig. 10, §5.2: training against Megatron-LM, 2D and 2.5D",
-        "Four GPT models train on IC1 to IC4 with 8 or 16 A100s. On IC1 they are 37 % to 64 % "
-        "faster than with Megatron-LM, elsewhere little faster.",
+        "Four GPT models train on the clusters IC1 to IC4 with 8 or 16 A100s. On IC1 they are 37 % "
+        "to 64 % faster than with Megatron-LM, elsewhere little faster.",
         State.NOT_SHOWN,
         GPUS,
     ),
@@ -272,8 +273,8 @@ ENTRIES = [
     Entry(
         "tp-12",
         "Fig. 12, §5.4: communication by number of devices",
-        "T = (14 d2 + 4 d1 - 18) / (d1 d2). ATP-1 rises with the number of devices. ATP-2 and "
-        "ATP-4 fall, and so does the best mesh.",
+        "T = (14 d2 + 4 d1 - 18) / (d1 d2). ATP-1 (with d2 = 1) rises with the number of devices. "
+        "ATP-2 and ATP-4 (d2 = 2 and 4) fall, and so does the best mesh.",
         State.COMPUTED,
         "They do not. With a fixed d2 the cost tends to 4/d2 and falls no further.",
         PLANNER,

@@ -23,5 +23,5 @@ def test_the_readme_names_the_command_and_has_its_figures(sandbox):
     of_a_rank = float(re.search(r"tensor at ([\d.]+) Gbit/s", said)[1])
     assert f"({link / of_a_rank:.1f} times for N = 4, with headers)" in page
 
-    hosts = re.search(r"with R = (\d+) or more aggregation hosts", said)[1]
+    hosts = re.search(r"With R = (\d+) or more aggregation hosts", said)[1]
     assert f"({hosts} hosts for N = 4)" in page

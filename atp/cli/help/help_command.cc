@@ -64,7 +64,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
   ATP_TIMEOUT                seconds after which an all-reduce fails (C++: without progress)
   ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join
-  ATP_FLIGHT_RECORDER        folder for each rank's record of what it did last, if the job fails
+  ATP_FLIGHT_RECORDER        folder for each rank's last operations, if the job fails
   ATP_FLIGHT_RECORDER_SIZE   operations kept for that; 0: none
   ATP_METRICS                ADDR:PORT on which ranks serve metrics (torch)
 )"},

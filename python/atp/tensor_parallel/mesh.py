@@ -120,8 +120,8 @@ def init_mesh(
             data_parallel="auto" lets the planner choose the number, and fully_shard=True plans for
             replicas that hold parts of the weights (FSDP). A topology of a single replica is also
             accepted, with the batch of one.
-        order: the mesh rank of each rank of a replica, as `Candidate.ranks_by_position()`
-            returns it; default: the planner's choice, else the ranks' own order.
+        order: the mesh rank of each rank of a replica, as the plan's `order()` returns
+            it; default: the planner's choice, else the ranks' own order.
         algorithm: how sums run, on both dimensions or one for each: "gloo", "innetwork" (through
             switches) or "ring" (ours, over TCP). Default: the planner's choice, else "gloo". With
             "auto" the planner chooses among the algorithms given here.

@@ -29,7 +29,7 @@ METRICS = {
     "atp_worker_operation_bytes_total": (
         "counter",
         "group, way, operation, type",
-        "Bytes of this rank's input to these operations.",
+        "Bytes of this rank's input to a group's operations, by path.",
     ),
     "atp_worker_waiting_seconds": (
         "gauge",
@@ -43,7 +43,7 @@ METRICS = {
 
 COUNTERS = {
     "gradients_sent": "Fragments sent for the first time.",
-    "gradients_direct": "Of these, those that went straight to the server.",
+    "gradients_direct": "Fragments whose first transmission went straight to the server.",
     "repeats_plain": "Fragments sent again unchanged: loss, or slow ranks.",
     "repeats_resend": "Fragments sent again so that switches send on their partial sums: loss.",
     "repeats_direct": "Fragments sent again straight to the server.",
