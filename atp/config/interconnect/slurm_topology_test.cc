@@ -96,7 +96,7 @@ TEST(SlurmTopology, ErrorsNameTheirPlace) {
       {"Nodes=n[0-1]\n", "found no SwitchName"},
       {"SwitchName=a Nodes=n[0-\n", "t:1: Nodes: found"},
       {"SwitchName=a Nodes=n[3-1]\n", "expected an ascending range"},
-      {"SwitchName=a Nodes=n[0-999999]\n", "of less than 65536"},
+      {"SwitchName=a Nodes=n[0-999999]\n", "of at most 65536 numbers"},
       {"SwitchName=a Nodes=n[0-999]m[0-999]\n", "at most 65536 names"},
       {"SwitchName=a Nodes=n0,,n1\n", "t:1: Nodes: found \"\""},
       {"SwitchName=a Node=n0\n", "did you mean Nodes?"},

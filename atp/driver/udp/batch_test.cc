@@ -46,11 +46,21 @@ std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCo
   while (got.size() < count) {
     pollfd waiting{socket.fd(), POLLIN, 0};
     if (poll(&waiting, 1, 1000) <= 0) break;
-    batch.receive(socket, counters,
-                  [&](const Endpoint& f, std::span<const std::uint8_t> bytes, bool) {
-                    got.emplace_back(bytes.begin(), bytes.end());
-                    if (from != nullptr) from->push_back(f);
-                  });
+    const std::uint8_t* next = nullptr;  // where the train that was announced goes on
+    std::size_t segment = 0;
+    batch.receive(
+        socket, counters,
+        [&](const Endpoint& f, std::span<const std::uint8_t> bytes, bool) {
+          EXPECT_EQ(bytes.data(), next);
+          EXPECT_LE(bytes.size(), segment);
+          next += segment;
+          got.emplace_back(bytes.begin(), bytes.end());
+          if (from != nullptr) from->push_back(f);
+        },
+        [&](std::span<const std::uint8_t> train, std::size_t size) {
+          next = train.data();
+          segment = size;
+        });
   }
   return got;
 }
