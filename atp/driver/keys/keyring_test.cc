@@ -126,85 +126,84 @@ TEST(Keyring, NoChangedPacketIsAccepted) {
   }
 }
 
-// Of GRADIENTs of one length: the one behind another in memory, as the kernel merges them.
+// Datagrams of one length, but for the last, one behind another as the kernel merges them.
 struct Train {
   explicit Train(const std::vector<Bytes>& datagrams) : segment(datagrams[0].size()) {
     for (const Bytes& datagram : datagrams) {
       bytes.insert(bytes.end(), datagram.begin(), datagram.end());
     }
   }
-  std::vector<bool> accepted_by(Keyring& keys) {
+  // What is wrong with each.
+  std::vector<KeyProblem> problems(Keyring& keys) {
     keys.begin_train(bytes, segment);
-    std::vector<bool> accepted;
+    std::vector<KeyProblem> found;
     for (std::size_t at = 0; at < bytes.size(); at += segment) {
       const std::size_t size = std::min(segment, bytes.size() - at);
-      accepted.push_back(keys.check(kRank, std::span(bytes).subspan(at, size)).accepted);
+      const auto checked = keys.check(kRank, std::span(bytes).subspan(at, size));
+      EXPECT_EQ(checked.accepted, checked.problem == KeyProblem::kNone);
+      found.push_back(checked.problem);
     }
-    return accepted;
+    return found;
   }
   std::size_t segment;
   Bytes bytes;
 };
 
+// A GRADIENT that is `length` bytes long with its tag.
+Bytes gradient_of(Keyring& keys, std::uint32_t job, std::size_t length) {
+  Bytes bytes = gradient(job);
+  bytes.resize(length - ATP_TAG_BYTES);
+  return tagged(keys, bytes);
+}
+
 TEST(Keyring, ATrainIsCheckedAsItsDatagramsAlone) {
+  using enum KeyProblem;
   Keyring vision = rank_with(tenant("vision", 1));
   Keyring speech = rank_with(tenant("speech", 2));
   Keyring stranger = rank_with(tenant("vision", 9));
-  const auto untagged = [] {
-    Bytes bytes = gradient();
-    bytes.resize(bytes.size() + ATP_TAG_BYTES);
-    return bytes;
-  };
-  const auto repeated = [&] {  // another's JOIN, as long as the GRADIENTs
-    Bytes bytes = tagged(vision, join(), kStranger);
-    return bytes;
-  };
-  const auto of_length = [&](std::size_t length) {  // more values than they say: a tag covers all
-    Bytes bytes = gradient();
-    bytes.resize(length - ATP_TAG_BYTES);
-    return tagged(vision, bytes);
-  };
-  const std::size_t length = repeated().size();
-  const auto of = [&](Keyring& keys, std::uint32_t job) {
-    Bytes bytes = gradient(job);
-    bytes.resize(length - ATP_TAG_BYTES);
-    return tagged(keys, bytes);
-  };
-  Bytes without = untagged();
-  without.resize(length);
+  const std::size_t length = tagged(vision, join()).size();
   std::vector<Bytes> datagrams;
-  std::vector<bool> right;
-  const auto add = [&](Bytes datagram, bool is_right) {
-    datagrams.push_back(std::move(datagram));
-    right.push_back(is_right);
+  std::vector<KeyProblem> expected;
+  const auto add = [&](KeyProblem problem, Bytes datagram, int times = 1) {
+    datagrams.insert(datagrams.end(), times, datagram);
+    expected.insert(expected.end(), times, problem);
   };
-  for (int i = 0; i < 11; ++i) add(of(vision, 7), true);
-  add(of(speech, 8), true);
-  add(of(vision, 7), true);
-  add(of(stranger, 7), false);
-  add(of(vision, 7), true);
-  add(repeated(), false);
-  add(of(speech, 7), false);
-  add(without, false);
-  for (int i = 0; i < 5; ++i) add(of(vision, 7), true);
-  add(of(speech, 8), true);
-  add(of(speech, 8), true);
-  Bytes changed = of(vision, 7);
-  changed[length - 20] ^= 1;
-  add(changed, false);
-  add(of(vision, 7), true);
-  add(of_length(length - 4), true);  // the last may be shorter
+  const auto right = [&](int times) { add(kNone, gradient_of(vision, 7, length), times); };
+  right(11);
+  add(kNone, gradient_of(speech, 8, length));
+  right(1);
+  add(kWrongTag, gradient_of(stranger, 7, length));
+  right(1);
+  add(kNone, tagged(vision, join()));
+  add(kWrongTag, tagged(vision, join(), kStranger));
+  add(kOthersJob, gradient_of(speech, 7, length));
+  Bytes untagged = gradient();
+  untagged.resize(length);
+  add(kNoTag, untagged);
+  right(5);
+  add(kNone, gradient_of(speech, 8, length), 2);
+  Bytes changed = gradient_of(vision, 7, length);
+  changed[length - ATP_TAG_BYTES - 1] ^= 1;
+  add(kWrongTag, changed);
+  right(1);
+  add(kNone, gradient_of(vision, 7, length - 4));  // the last may be shorter
 
   Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
   node.ask_for_jobs([](std::uint32_t) { return true; });
-  EXPECT_EQ(Train(datagrams).accepted_by(node), right);
-  // The same memory, as the next batch reuses it: nothing is left of the tags before.
+  EXPECT_EQ(Train(datagrams).problems(node), expected);
+}
+
+// The next batch of datagrams lies where the last one lay.
+TEST(Keyring, NothingIsLeftOfTheTagsOfAnEarlierTrain) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Keyring node = node_with({tenant("vision", 1)});
+  const std::vector<Bytes> datagrams(6, gradient_of(rank, 7, 200));
   Train train(datagrams);
-  ASSERT_EQ(train.accepted_by(node), right);
-  std::vector<Bytes> forged = datagrams;
-  for (Bytes& bytes : forged) bytes[bytes.size() - 1] ^= 1;
-  std::copy_n(Train(forged).bytes.begin(), train.bytes.size(), train.bytes.begin());
-  EXPECT_EQ(train.accepted_by(node), std::vector<bool>(right.size(), false));
+  EXPECT_EQ(train.problems(node), std::vector(6, KeyProblem::kNone));
+  Train forged(datagrams);
+  for (std::size_t i = 0; i < 6; ++i) forged.bytes[i * 200 + 150] ^= 1;
+  std::copy(forged.bytes.begin(), forged.bytes.end(), train.bytes.begin());
+  EXPECT_EQ(train.problems(node), std::vector(6, KeyProblem::kWrongTag));
 }
 
 TEST(Keyring, PacketsThatGetTheirTagsTogetherGetTheSame) {
