@@ -61,8 +61,8 @@ void add_process_metrics(MetricsText& metrics) {
   add(metrics, "process_cpu_seconds_total", seconds(usage.ru_utime) + seconds(usage.ru_stime));
   add(metrics, "process_resident_memory_bytes", resident_bytes());
   add(metrics, "process_open_fds", open_descriptors());
-  static const double started = start_time();  // the kernel takes long to write /proc/stat
-  add(metrics, "process_start_time_seconds", started);
+  static const double kStarted = start_time();  // the kernel takes long to write /proc/stat
+  add(metrics, "process_start_time_seconds", kStarted);
 }
 
 }  // namespace atp

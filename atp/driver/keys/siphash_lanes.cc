@@ -99,10 +99,8 @@ template <std::size_t kLanes>
 }  // namespace
 
 std::size_t hash_lanes_here() {
-  static const std::size_t lanes = __builtin_cpu_supports("avx512vl") ? 8
-                                   : __builtin_cpu_supports("avx2")   ? 4
-                                                                      : 1;
-  return lanes;
+  if (__builtin_cpu_supports("avx512vl")) return 8;
+  return __builtin_cpu_supports("avx2") ? 4 : 1;
 }
 
 void hash_lanes(std::size_t lanes, const PacketKey& key, const std::uint8_t* const* messages,
