@@ -119,7 +119,11 @@ DAMAGES = {
         lambda file: torch.save({"model": {}}, file),
         "it has no 'tokens.weight'",
     ),
-    "a piece that is gone": ("shard-1-0-*.pt", lambda file: file.unlink(), " of mesh (2,1) is"),
+    "a piece that is gone": (
+        "shard-1-0-*.pt",
+        lambda file: file.unlink(),
+        "missing from mesh (2,1): ",
+    ),
 }
 
 

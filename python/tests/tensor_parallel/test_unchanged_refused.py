@@ -112,7 +112,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "an attention block with its own count of heads": (
         lambda: with_changed("layers.1.attention", CountsItsHeads),
-        "layers.1.attention: a CountsItsHeads cannot be split: what its n_heads = ",
+        "layers.1.attention: a CountsItsHeads cannot be split: it is not known what its n_heads = ",
     ),
     "an activation of a token's values together": (
         with_softmax_between,
