@@ -33,13 +33,18 @@ PacketKey key() {
   return key;
 }
 
+// Those of this processor; on one that has none, packet_tags() does without.
+std::vector<std::size_t> widths_here() {
+  std::vector<std::size_t> widths{4, 8};
+  std::erase_if(widths, [](std::size_t lanes) { return lanes > hash_lanes_here(); });
+  return widths;
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SipHashLanes);
 class SipHashLanes : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(SipHashLanes, HashEachMessageAsLibsodiumDoes) {
   const std::size_t lanes = GetParam();
-  if (lanes > hash_lanes_here()) {
-    GTEST_SKIP() << "this processor has no registers of " << lanes << " words";
-  }
   const Messages messages;
   for (const std::size_t length : {0, 1, 7, 8, 9, 15, 16, 47, 48, 255, 256, 1432, 1440, 1500}) {
     std::vector<std::uint64_t> hashes(lanes);
@@ -50,7 +55,7 @@ TEST_P(SipHashLanes, HashEachMessageAsLibsodiumDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, SipHashLanes, testing::Values(4, 8));
+INSTANTIATE_TEST_SUITE_P(Widths, SipHashLanes, testing::ValuesIn(widths_here()));
 
 TEST(PacketTags, AreThoseOfThePacketsAloneWhateverTheirNumber) {
   const Messages messages;
