@@ -202,17 +202,26 @@ def test_a_rank_that_never_joins_is_named(ranks):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
 
 
-def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, monkeypatch):
+@pytest.mark.parametrize("late", [None, 0, 1])
+def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, late):
     def body(rank):
+        default_store = dist.distributed_c10d._get_default_store()
+        store = dist.PrefixStore("again", default_store)
+        a_minute = datetime.timedelta(seconds=60)
+        if rank == late:
+            default_store.wait([f"gave up/{other}" for other in {0, 1, 2} - {late}], a_minute)
         # The third rank expects a different size of the group.
-        store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
         meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
         begin = time.monotonic()
         with pytest.raises(ValueError, match="has a group size of . ranks, another rank has ."):
-            meeting.agree_on_job(datetime.timedelta(seconds=60), [])
-        return time.monotonic() - begin
+            meeting.agree_on_job(a_minute, [])
+        seconds = time.monotonic() - begin
+        default_store.set(f"gave up/{rank}", "")
+        return seconds, Meeting(store, rank, 3, "again", []).agree_on_job(a_minute, [])
 
-    assert max(ranks.run(3, body)) < 30
+    seconds, jobs = zip(*ranks.run(3, body), strict=True)
+    assert max(seconds) < 30
+    assert len(set(jobs)) == 1, "the ranks do not meet once they agree"
 
 
 def test_a_member_that_never_makes_its_subgroup_is_named(ranks):

@@ -140,6 +140,9 @@ class Meeting:
             self.store = dist.PrefixStore(f"{number}/", self._all_meetings)
             is_first = self.store.add(f"claims/{self._rank}", 1) == 1
             if self._is_over():
+                if is_first and self.store.check(["other_size"]):
+                    # It ended before this rank came, for a reason that concerns this rank, too.
+                    raise ValueError(self.store.get("other_size").decode())
                 continue
             self._agree_on_size()
             if not is_first:
@@ -162,6 +165,7 @@ class Meeting:
                 f"{self._size} ranks, another rank has {first}: all must agree (see WORLD_SIZE)"
             )
             self.store.set("other_size", text)
+            self.store.set("failed", "")  # ranks that come again use another meeting
             raise ValueError(text)
 
     def _refuse(self) -> None:
