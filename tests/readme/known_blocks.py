@@ -55,9 +55,7 @@ README = {
 }
 
 CONTRIBUTING = {
-    "make build": Never(
-        "it builds and tests everything, this test among it; the last line is one of the README's"
-    ),
+    "make build": By(".ci/checks"),
 }
 
 GETTING_STARTED = {

@@ -16,6 +16,11 @@ Contribution judge_collecting(const Fragment& fragment, const ContributionHeader
   return Contribution::kOverlap;
 }
 
+Contribution judge_waiting(const ContributionHeader& packet) {
+  if (packet.kind != ATP_KIND_SUM_EXACT) return Contribution::kDuplicate;
+  return packet.ranks.size() == 1 ? Contribution::kFloatWaits : Contribution::kFloatsOfMany;
+}
+
 Contribution judge_float(const Fragment& fragment, const ContributionHeader& packet) {
   if (fragment.bitmap.contains(packet.ranks)) return Contribution::kDuplicate;
   if (!packet.is_float) return Contribution::kIntegerTooLate;
@@ -34,9 +39,7 @@ Contribution judge(const Fragment& fragment, const ContributionHeader& packet) {
   }
   switch (fragment.mode) {
     case FragmentMode::kCollecting: return judge_collecting(fragment, packet);
-    case FragmentMode::kAwaitingFloatSlot:
-      return packet.kind == ATP_KIND_SUM_EXACT ? Contribution::kFloatWaits
-                                               : Contribution::kDuplicate;
+    case FragmentMode::kAwaitingFloatSlot: return judge_waiting(packet);
     case FragmentMode::kFloat: return judge_float(fragment, packet);
     case FragmentMode::kComplete: break;
   }

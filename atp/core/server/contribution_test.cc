@@ -70,6 +70,8 @@ TEST(Contribution, TheFirstMatchingRowDecides) {
        Contribution::kAdd, ATP_KIND_SUM_EXACT},
       {"floats from the start, without a slot", kAwaitingFloatSlot, none, ranks({2}), kFloats,
        Contribution::kFloatWaits, ATP_KIND_SUM_EXACT},
+      {"floats added on the path, without a slot", kAwaitingFloatSlot, none, ranks({1, 2}), kFloats,
+       Contribution::kFloatsOfMany, ATP_KIND_SUM_EXACT},
   };
   for (const Row& row : rows) {
     Fragment fragment;
