@@ -202,6 +202,24 @@ def test_a_rank_that_never_joins_is_named(ranks):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
 
 
+def test_a_rank_that_comes_too_late_learns_that_the_others_gave_up(ranks):
+    def body(rank):
+        default_store = dist.distributed_c10d._get_default_store()
+        timeout = datetime.timedelta(seconds=1 if rank == 1 else 4)
+        if rank == 1:
+            default_store.wait(["gave up/0", "gave up/2"], datetime.timedelta(seconds=60))
+        meeting = Meeting(dist.PrefixStore("again", default_store), rank, 3, "again", [])
+        with pytest.raises(dist.DistStoreError, match="did not join within . s") as error:
+            meeting.agree_on_job(timeout, [])
+        default_store.set(f"gave up/{rank}", "")
+        return str(error.value)
+
+    first, late, third = ranks.run(3, body)
+    for error in first, third:
+        assert "rank 1 of group" in error and "given up" not in error
+    assert "had given up before rank 1 came: start all ranks within the time-out" in late
+
+
 @pytest.mark.parametrize("late", [None, 0, 1])
 def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, late):
     def body(rank):

@@ -54,6 +54,7 @@ class Meeting:
         self.store = None  # this meeting's; set by agree_on_job()
         self.on_one_host = False  # set by agree_on_job(), too
         self._number = None
+        self._came_too_late = False  # for a meeting that the others gave up
         self._rank = rank
         self._size = size
         self._group_id = group_id
@@ -143,6 +144,8 @@ class Meeting:
                 if is_first and self.store.check(["other_size"]):
                     # It ended before this rank came, for a reason that concerns this rank, too.
                     raise ValueError(self.store.get("other_size").decode())
+                # The others may have begun anew, so this rank waits for them in the next one.
+                self._came_too_late |= is_first
                 continue
             self._agree_on_size()
             if not is_first:
@@ -213,9 +216,14 @@ class Meeting:
                 if not missing:
                     return
                 self.store.set("failed", "")
+                late = (
+                    f"; other ranks had given up before {self._name([self._rank])} came: start all "
+                    "ranks within the time-out"
+                )
                 raise dist.DistStoreError(
                     f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did "
                     f"not join within {timeout.total_seconds():g} s"
+                    + (late if self._came_too_late else "")
                 )
             time.sleep(min(pause, max(end - time.monotonic(), 0)))
             pause = min(2 * pause, _looks_every_s(self._size))
