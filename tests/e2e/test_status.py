@@ -56,6 +56,7 @@ def test_a_server_tells_jobs_ranks_and_what_switches_have_summed(cluster, runnin
     assert (job["job"], job["incarnation"], job["world_size"]) == (cluster.job, 1, 2)
     assert job["state"] == "running"
     assert job["joined"] == [0, 1]
+    assert job["hosts"] == ["127.0.0.1", "127.0.0.1"]
     assert job["missing"] == job["detached"] == job["lost"] == job["left"] == []
     assert 0 < job["fragments_summed_in_switches"] <= job["fragments"] <= status["fragments"]
     assert status["counters"]["joins"] > 0
@@ -97,6 +98,7 @@ def test_who_is_missing_and_what_was_dropped(cluster):
     cluster.wait_until(lambda: document(cluster, cluster.server_address)["jobs"], "rank 0", SECONDS)
     (job,) = document(cluster, cluster.server_address)["jobs"]
     assert (job["state"], job["joined"], job["missing"]) == ("joining", [0], [1, 2])
+    assert job["hosts"] == ["127.0.0.1", None, None]
     assert "ranks 1 and 2 missing" in status(cluster, cluster.server_address).stdout
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:

@@ -160,7 +160,7 @@ def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browse
 
     racks.nodes["switch-b"].kill()
     page.wait_for_news(f"switch-b ({HOSTS['switch-b']}:{racks.port}) is dead: Connection refused")
-    page.wait_for("job 7: ranks 2–3 direct", "#tree")
+    page.wait_for("job 7: ranks 2–3 detached", "#tree")
     page.wait_for("dead since", "#tree")
     time.sleep(2)
     picture(browser, "switch-killed", tmp_path)

@@ -34,6 +34,8 @@ Json json_of(const RankSet& ranks) {
   return list;
 }
 
+Json host_of(const Endpoint& home) { return home.unset() ? Json() : Json(host_text(home)); }
+
 double seconds_of(Duration duration) {
   return std::round(std::chrono::duration<double>(duration).count() * 1000) / 1000;
 }
@@ -48,7 +50,7 @@ Json json_of(const std::optional<StuckRanks>& stuck) {
   if (!stuck) return nullptr;
   Json ranks = Json::array();
   for (const auto& [rank, home] : stuck->ranks) {
-    ranks.push_back({{"rank", rank}, {"host", home.unset() ? Json() : Json(host_text(home))}});
+    ranks.push_back({{"rank", rank}, {"host", host_of(home)}});
   }
   return {{"ranks", std::move(ranks)},
           {"waited_s", seconds_of(stuck->waited)},
@@ -62,14 +64,16 @@ Json json_of(const std::optional<StuckRanks>& stuck) {
 // For one job of a server.
 std::optional<StuckRanks> stuck_ranks_of(const JobSummary& job, Instant now) {
   if (!job.stuck) return std::nullopt;
-  return StuckRanks{.job = job.terms.key,
-                    .first_stream = job.terms.first_stream,
-                    .ranks = job.stuck_homes,
-                    .waited = now - job.stuck->since,
-                    .stream = job.stuck->stream,
-                    .sequence = job.stuck->sequence,
-                    .operation = job.stuck->operation,
-                    .description = std::string(job.stuck_operation.view())};
+  StuckRanks stuck{.job = job.terms.key,
+                   .first_stream = job.terms.first_stream,
+                   .ranks = {},
+                   .waited = now - job.stuck->since,
+                   .stream = job.stuck->stream,
+                   .sequence = job.stuck->sequence,
+                   .operation = job.stuck->operation,
+                   .description = std::string(job.stuck_operation.view())};
+  job.stuck->ranks.for_each([&](Rank rank) { stuck.ranks.emplace_back(rank, job.home_of(rank)); });
+  return stuck;
 }
 
 std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
@@ -116,11 +120,21 @@ Json job_head(const JobKey& key, std::uint16_t first_stream, std::uint16_t strea
           {"world_size", world_size}};
 }
 
+// By rank.
+Json hosts_of(const JobSummary& job) {
+  Json hosts = Json::array();
+  for (Rank rank = 0; rank < job.terms.world_size; ++rank) {
+    hosts.push_back(host_of(job.home_of(rank)));
+  }
+  return hosts;
+}
+
 Json json_of(const JobSummary& job, Instant now) {
   Json json =
       job_head(job.terms.key, job.terms.first_stream, job.terms.stream_count, job.terms.world_size);
   json["state"] = job.joining ? "joining" : "running";
   json["values_per_fragment"] = job.terms.value_count;
+  json["hosts"] = hosts_of(job);
   json["joined"] = json_of(job.joined);
   json["missing"] = json_of(job.missing);
   json["detached"] = json_of(job.detached);

@@ -171,6 +171,9 @@ class Builder {
     worsen(ranks, part.waited_for, RankState::kLate);
     worsen(ranks, part.missing, RankState::kMissing);
     worsen(ranks, part.lost, RankState::kLost);
+    for (auto& [rank, view] : ranks) {
+      if (rank < part.hosts.size() && !part.hosts[rank].empty()) view.host = part.hosts[rank];
+    }
     if (!part.stuck) return;
     for (const auto& [rank, host] : part.stuck->ranks) {
       worsen(ranks, {rank}, RankState::kStuck);

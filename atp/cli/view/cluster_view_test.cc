@@ -109,6 +109,23 @@ TEST_F(ClusterViewTest, OfARanksStatesTheWorstIsShown) {
   EXPECT_EQ(view_.jobs[0].waits_in, "sum #17");
 }
 
+TEST_F(ClusterViewTest, EachRankHasTheHostThatItsServerKnowsOrHasKnown) {
+  const auto hosts = [this] {
+    std::vector<std::string> all;
+    for (const RankView& rank : view_.jobs[0].ranks) all.push_back(rank.host);
+    return all;
+  };
+  NodeAnswer server = answer(false, {{.joined = {0, 1, 2}}});
+  server.status.jobs[0].hosts = {"10.0.1.1", "", "10.0.1.3"};
+  take(0, server);
+  look();
+  EXPECT_THAT(hosts(), testing::ElementsAre("10.0.1.1", "", "10.0.1.3"));
+  server.status.jobs[0].hosts = {"10.0.1.1", "10.0.1.2", ""};
+  take(0, server);
+  look();
+  EXPECT_THAT(hosts(), testing::ElementsAre("10.0.1.1", "10.0.1.2", "10.0.1.3"));
+}
+
 TEST_F(ClusterViewTest, OfARanksLatenessTheHighestReportIsShown) {
   take_running_job();
   NodeAnswer rack = answer(true, {{.joined = {0, 1}, .parent = "spine:1"}});

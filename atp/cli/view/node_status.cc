@@ -67,6 +67,15 @@ std::optional<StuckJob> stuck_of(const Document& job) {
   return stuck;
 }
 
+std::vector<std::string> hosts_of(const Document& job) {
+  std::vector<std::string> hosts;
+  for (const Document& host : list(job, "hosts")) {
+    if (hosts.size() == kMaxRanks) break;
+    hosts.push_back(host.is_null() ? "" : word_of(host));
+  }
+  return hosts;
+}
+
 std::vector<RankDelay> delays_of(const Document& job) {
   std::vector<RankDelay> all;
   for (const Document& one : list(job, "lateness")) {
@@ -97,6 +106,7 @@ JobStatus job_of(const Document& from) {
                 .left = ranks(from, "left"),
                 .stuck = stuck_of(from),
                 .delays = delays_of(from),
+                .hosts = hosts_of(from),
                 .fragments = count(from, "fragments"),
                 .fragments_as_floats = count(from, "fragments_as_floats"),
                 .fragments_summed_in_switches = count(from, "fragments_summed_in_switches"),

@@ -58,6 +58,7 @@ struct JobStatus {
   std::optional<StuckJob> stuck;
   std::vector<RankDelay> delays;
   // Of a server.
+  std::vector<std::string> hosts;  // by rank, "" if unknown
   std::uint64_t fragments = 0;
   std::uint64_t fragments_as_floats = 0;
   std::uint64_t fragments_summed_in_switches = 0;

@@ -33,6 +33,15 @@ TEST(NodeStatus, ReadsANodesAnswer) {
   EXPECT_EQ(status.jobs[0].delays[0].typical_us(), 50u);
 }
 
+TEST(NodeStatus, HasTheHostOfEachRankThatTheServerKnows) {
+  const auto hosts_of = [](const std::string& more) {
+    return read_node_status("a", reply(job(more))).value().jobs[0].hosts;
+  };
+  EXPECT_TRUE(hosts_of("").empty()) << "nodes of earlier versions do not say";
+  EXPECT_EQ(hosts_of(R"(, "hosts": ["10.0.1.1", null, "fd00::2"])"),
+            (std::vector<std::string>{"10.0.1.1", "", "fd00::2"}));
+}
+
 TEST(NodeStatus, HasTheTenantOfAJobOnlyIfTheNodeKnowsIt) {
   const auto tenant_of = [](const std::string& more) {
     return read_node_status("a", reply(job(more))).value().jobs[0].tenant;
@@ -61,6 +70,8 @@ TEST(NodeStatus, RefusesWhatIsNotAStatus) {
       {"a host that is a number",
        reply(job(
            R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1, "operation": null})"))},
+      {"hosts that are an address", reply(job(R"(, "hosts": "10.0.1.1")"))},
+      {"a rank's host that is a number", reply(job(R"(, "hosts": [3])"))},
       {"a parent that is a list", reply(job(R"(, "parent": [])"))},
       {"a tenant that is a number", reply(job(R"(, "tenant": 3)"))},
   };

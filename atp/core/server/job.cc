@@ -106,6 +106,7 @@ JobSummary Job::summary(Instant now) const {
   if (!joining()) summary.detached = members_.detached();
   summary.lost = members_.lost();
   summary.left = members_.left();
+  summary.members = &members_;
   summary.has_switches = members_.height() > 0;
   if (!aggregation_) return summary;
   summary.progress = aggregation_->progress();
@@ -116,8 +117,6 @@ JobSummary Job::summary(Instant now) const {
   summary.stuck = aggregation_->waited_for(now, kStuck);
   if (!summary.stuck) return summary;
   summary.stuck_operation = aggregation_->description_of(summary.stuck->operation);
-  summary.stuck->ranks.for_each(
-      [&](Rank rank) { summary.stuck_homes.emplace_back(rank, members_.record(rank).own); });
   return summary;
 }
 

@@ -36,13 +36,16 @@ struct JobSummary {
   RankSet waited_for;  // by fragments to which others contributed a while ago
   // The same for a second or more, longer than a rank that computes between sums should take.
   std::optional<WaitedFor> stuck;
-  std::vector<std::pair<Rank, Endpoint>> stuck_homes;  // where its ranks are, if that is known
-  CauseText stuck_operation;                           // what the others call it; empty: unknown
-  // By rank, once all have joined. Refers to the job, so it is valid only until the job changes.
-  std::span<const RankLateness> lateness;
-  bool has_switches = false;  // some rank's route has one
+  CauseText stuck_operation;  // what the others call it; empty: unknown
+  // These two refer to the job, so they are valid only until it changes.
+  const JobMembers* members = nullptr;
+  std::span<const RankLateness> lateness;  // by rank, once all have joined
+  bool has_switches = false;               // some rank's route has one
   AggregationProgress progress;
   std::uint32_t tenant = 0;  // whose job it is; 0: no keys
+
+  // Where a rank is; unset if no packet has come from it straight.
+  Endpoint home_of(Rank rank) const { return members->record(rank).own; }
 };
 
 class Job {

@@ -323,7 +323,7 @@ TEST(Server, TheSummaryNamesTheRanksWaitedFor) {
   ASSERT_TRUE(h.summary().stuck);
   EXPECT_EQ(h.summary().stuck->ranks, ranks({1}));
   EXPECT_EQ(h.now - h.summary().stuck->since, std::chrono::seconds(1));
-  EXPECT_EQ(h.summary().stuck_homes, (std::vector{std::pair{Rank{1}, worker_endpoint(1)}}));
+  EXPECT_EQ(h.summary().home_of(Rank{1}), worker_endpoint(1));
   h.gradient(kTestSwitch, {.ranks = ranks({1})});
   EXPECT_TRUE(h.summary().waited_for.empty());
   EXPECT_FALSE(h.summary().stuck);
