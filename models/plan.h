@@ -12,8 +12,8 @@
 #include "atp/wire/packet_view.h"
 
 // What a world consists of, and how much may go wrong in it. A world is so small that all orders of
-// its events can be explored: a few ranks, one or two switches with one aggregator, one server, two
-// fragments of one value.
+// its events can be explored: a few ranks, one or two switches with one aggregator, one server, one
+// to three fragments of one value.
 
 namespace atp::models {
 

@@ -2,7 +2,8 @@
 """Checks that every #include "atp/..." points inward, according to the table below.
 
 A folder's own headers are always allowed. To add a component, add its line to the table. The core
-and the wire format are pure, so they may not include I/O headers either.
+and the wire format are pure, so they may not include I/O headers either. No header may include the
+large headers of libraries, which would cost compiler time in every source.
 
 Usage: tools/check_layers.py [repository root]
 """
@@ -154,6 +155,7 @@ IMPURE_HEADERS = set(
     sys/timerfd.h sys/ioctl.h sys/mman.h netdb.h""".split()
 )
 IMPURE_PREFIXES = ("spdlog/", "fmt/")
+LARGE_HEADERS = re.compile(r"CLI/|spdlog/|xxhash\.h|nlohmann/json\.hpp")
 # Of <chrono>, durations are allowed because they are plain values; clocks are not.
 IMPURE_CODE = re.compile(
     r"\b(?:(?:system|steady|high_resolution|utc|tai|gps|file)_clock|random_device)\b"
@@ -187,6 +189,8 @@ def check_include(root, path, component, quoted, system):
     pure = any(covers(p + "/**", component) for p in PURE) and not TEST_FILE.search(path)
     if pure and (included in IMPURE_HEADERS or included.startswith(IMPURE_PREFIXES)):
         return f"<{included}> in {component}, which must not use I/O, clocks or threads"
+    if path.endswith((".h", ".hh", ".hpp")) and LARGE_HEADERS.match(included):
+        return f"<{included}> in a header; include it in sources only"
     if quoted and (quoted.startswith(".") or (root / path).parent.joinpath(quoted).is_file()):
         return f'"{quoted}" is relative; use the path from the repository root'
     target = component_of(included)

@@ -24,6 +24,7 @@ def test_inward_includes_pass(tmp_path):
             "atp/core/server/server.cc": '#include "atp/core/server/server.h"\n'
             '#include "atp/core/outbox.h"\n#include "atp/base/time.h"\n#include <vector>\n',
             "atp/collective/a.cc": '#include "atp/core/worker/worker.h"\n#include <thread>\n',
+            "atp/cli/node/report.h": "#include <nlohmann/json_fwd.hpp>\n",
             "atp/cli/run/job.cc": '#include "atp/driver/udp/socket.h"\n#include <iostream>\n',
             "tests/e2e/e2e_test.cc": '#include "atp/cli/command/command.h"\n',
             "atp/core/worker/worker_test.cc": "#include <sstream>\n",
@@ -58,6 +59,8 @@ def test_inward_includes_pass(tmp_path):
         ),
         pytest.param("atp/nowhere/x.cc", "#include <vector>", id="unknown component"),
         pytest.param("atp/core/x.cc", "#  include <thread>", id="no thread in core"),
+        pytest.param("atp/cli/x.h", "#include <nlohmann/json.hpp>", id="json in a header"),
+        pytest.param("models/x.h", "#include <xxhash.h>", id="xxhash in a header"),
         pytest.param("atp/wire/x.h", "#include <iostream>", id="no stream in wire"),
         pytest.param("atp/core/x.cc", "auto t = std::chrono::steady_clock::now();", id="no clock"),
     ],

@@ -5,10 +5,10 @@
 
 namespace atp {
 
-std::optional<nlohmann::ordered_json> LoopDesk::ask() {
+StatusDocument LoopDesk::ask() {
   constexpr std::chrono::seconds kPatience{2};
   std::unique_lock lock(mutex_);
-  if (closed_) return std::nullopt;
+  if (closed_) return nullptr;
   status_.reset();
   asked_ = true;
   loop_.wake();
@@ -22,7 +22,7 @@ void LoopDesk::close() {
   answered_.notify_all();
 }
 
-void LoopDesk::answer(nlohmann::ordered_json status) {
+void LoopDesk::answer(StatusDocument status) {
   const std::lock_guard lock(mutex_);
   asked_ = false;
   status_ = std::move(status);

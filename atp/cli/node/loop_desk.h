@@ -3,9 +3,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <optional>
 
+#include "atp/cli/node/report.h"
 #include "atp/driver/udp/waker.h"
 
 // Lets a service's thread request the node's status from its loop, which polls is_asked() and
@@ -17,21 +16,21 @@ class LoopDesk {
  public:
   explicit LoopDesk(Waker& loop) : loop_(loop) {}
 
-  // Waits for the answer; nothing on time-out or after close(). One caller at a time.
-  std::optional<nlohmann::ordered_json> ask();
+  // Waits for the answer; nullptr on time-out or after close(). One caller at a time.
+  StatusDocument ask();
   // Ends the current wait and all later ones without an answer.
   void close();
 
   // Called on the loop's thread.
   bool is_asked() const { return asked_.load(std::memory_order_relaxed); }
-  void answer(nlohmann::ordered_json status);
+  void answer(StatusDocument status);
 
  private:
   Waker& loop_;
   std::atomic<bool> asked_{false};
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::optional<nlohmann::ordered_json> status_;
+  StatusDocument status_;
   bool closed_ = false;
 };
 

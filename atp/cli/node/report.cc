@@ -202,11 +202,11 @@ Json json_of(const CounterSnapshot& counters) {
   return json;
 }
 
-Json finish(Json json, Json jobs, const CounterSnapshot& counters) {
+StatusDocument finish(Json json, Json jobs, const CounterSnapshot& counters) {
   json["jobs"] = std::move(jobs);
   json["drops"] = drops_of(counters);
   json["counters"] = json_of(counters);
-  return json;
+  return std::make_shared<const Json>(std::move(json));
 }
 
 }  // namespace
@@ -282,8 +282,8 @@ std::string failure_text(const JobFailure& failure) {
                                : fmt::format("{} left: {}", who, failure.cause.view());
 }
 
-Json status_of(std::string_view role, std::string_view listen, const Server& server, Instant now,
-               const CounterSnapshot& counters, const Keyring* keys) {
+StatusDocument status_of(std::string_view role, std::string_view listen, const Server& server,
+                         Instant now, const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<ServerCounter>& own = server.counters();
   Json json = head(role, listen, server.draining());
   json["fragments"] = own[ServerCounter::kFragmentsCompleted];
@@ -310,8 +310,8 @@ Json status_of(std::string_view role, std::string_view listen, const Server& ser
   return finish(std::move(json), std::move(jobs), counters);
 }
 
-Json status_of(std::string_view role, std::string_view listen, const SwitchNode& node, Instant now,
-               const CounterSnapshot& counters, const Keyring* keys) {
+StatusDocument status_of(std::string_view role, std::string_view listen, const SwitchNode& node,
+                         Instant now, const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<SwitchCounter>& own = node.counters();
   Json json = head(role, listen, node.draining());
   json["aggregators"] = {{"total", node.config().aggregators},

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -68,15 +69,17 @@ std::string failure_text(const JobFailure& failure);
 std::size_t jobs_of(const Server& server, Instant now);
 std::size_t jobs_of(const SwitchNode& node, Instant now);
 
+// Shared, as that needs no complete type here.
+using StatusDocument = std::shared_ptr<const nlohmann::ordered_json>;
+
 // The status of a node for `atp status` and its metrics. docs/status.md lists the keys; later
 // versions only add keys. `keys`: the node's, which have the names of the jobs' tenants; null: it
 // has none.
-
-nlohmann::ordered_json status_of(std::string_view role, std::string_view listen,
-                                 const Server& server, Instant now, const CounterSnapshot& counters,
-                                 const Keyring* keys = nullptr);
-nlohmann::ordered_json status_of(std::string_view role, std::string_view listen,
-                                 const SwitchNode& node, Instant now,
-                                 const CounterSnapshot& counters, const Keyring* keys = nullptr);
+StatusDocument status_of(std::string_view role, std::string_view listen, const Server& server,
+                         Instant now, const CounterSnapshot& counters,
+                         const Keyring* keys = nullptr);
+StatusDocument status_of(std::string_view role, std::string_view listen, const SwitchNode& node,
+                         Instant now, const CounterSnapshot& counters,
+                         const Keyring* keys = nullptr);
 
 }  // namespace atp

@@ -59,7 +59,7 @@ class StatusService {
   bool is_asked() const { return desk_.is_asked(); }
   // Whether somebody who may has asked the node to drain.
   bool is_drain_asked() const { return drain_asked_.load(std::memory_order_relaxed); }
-  void answer(nlohmann::ordered_json status) { desk_.answer(std::move(status)); }
+  void answer(StatusDocument status) { desk_.answer(std::move(status)); }
 
  private:
   StatusService(TcpSocket listener, StatusAllowed allowed, Waker& loop,

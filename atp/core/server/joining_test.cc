@@ -143,6 +143,24 @@ TEST(Joining, WaitingRanksAreToldWhyAnotherIsRefused) {
   EXPECT_TRUE(told_of_refused(h).empty()) << "at most once a second";
 }
 
+TEST(Joining, WaitingRanksAreToldOfOneWhoseStreamsOverlapTheirsButBeginElsewhere) {
+  ServerHarness h;
+  h.join_rank(0, 2, true);  // streams 0 and 1
+  h.take();
+  TestJoin other = h.join_of(1, 2, true);
+  other.body.first_stream = 1;
+  other.body.stream_count = 3;
+  h.join(kTestSwitch, other);
+  const auto told = told_of_refused(h);
+  ASSERT_FALSE(told.empty());
+  for (const Sent& s : told) {
+    EXPECT_EQ(s.ranks, ranks({0}));
+    EXPECT_EQ(s.status().about, ranks({1}));
+    EXPECT_EQ(s.status().refusal(), (Refusal{RefusalReason::kStreams, streams_number(0, 2),
+                                             streams_number(1, 3), ranks({0})}));
+  }
+}
+
 TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
   ServerHarness h;
   h.join_rank(0, 2, true);

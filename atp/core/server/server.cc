@@ -258,9 +258,11 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
 void Server::tell_others(ServerTurn& turn, const PacketView& packet, const Join& join,
                          const StatusMessage& answer) {
   const Refusal refusal = answer.refusal();
-  const auto job = jobs_.find({packet.job(), join.first_stream});
+  const Job* theirs = overlapping(packet.job(), join);
   const bool concerns = answer.code == StatusCode::kRefused && !refusal.holders.empty();
-  if (concerns && job != jobs_.end()) job->second.job.tell_of_refused(turn, refusal, packet.ranks);
+  if (!concerns || theirs == nullptr) return;
+  const auto job = jobs_.find({packet.job(), theirs->terms().first_stream});
+  job->second.job.tell_of_refused(turn, refusal, packet.ranks);
 }
 
 // Tells two incarnations of a job that wait for each other's ranks about one another. The other may
