@@ -145,7 +145,8 @@ TEST(Joining, WaitingRanksAreToldWhyAnotherIsRefused) {
 
 TEST(Joining, WaitingRanksAreToldOfOneWhoseStreamsOverlapTheirsButBeginElsewhere) {
   ServerHarness h;
-  h.join_rank(0, 2, true);  // streams 0 and 1
+  h.stream_count = 2;
+  h.join_rank(0, 2, true);
   h.take();
   TestJoin other = h.join_of(1, 2, true);
   other.body.first_stream = 1;
