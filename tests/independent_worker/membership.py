@@ -95,7 +95,7 @@ class Member:
             raise ProtocolError("the server restarted")  # Lost tables, rule 5
         current = (detachments, mark) == (self.detachments, self.path)
         if current and path == self.path:
-            self.announce_at, self.pause = now + 1, 1.0  # JOIN_ACK, rule 5
+            self.announce_at, self.pause = now + 1, 0.05  # JOIN, rule 2; JOIN_ACK, rule 5
             if self.state == JOINING:  # JOIN_ACK, rules 3 and 8
                 self.state, self.boot_id, self.lease = MEMBER, boot_id, lease / 1000
                 self.begin(Agreed(k, number_format, wmax, linear))

@@ -12,12 +12,12 @@
 namespace atp {
 
 // When the next JOIN (or LEAVE) of one path is due: at once, then in intervals that double from
-// join_first to join_last until it is answered, then every join_refresh (docs/protocol.md §2).
+// join_first to join_last until it is answered, and anew join_refresh after the one that was
+// (docs/protocol.md §2).
 class JoinSchedule {
  public:
   Instant next() const { return next_; }
   bool due(Instant now) const { return now >= next_; }
-  bool answered() const { return answered_; }
 
   // The next one is due at once, and then in short intervals until it is answered.
   void restart(Instant now, const Timing& timing) {
@@ -27,13 +27,15 @@ class JoinSchedule {
   }
   void sent(Instant now, const Timing& timing) {
     last_sent_ = now;
-    next_ = now + (answered_ ? timing.join_refresh : interval_);
+    next_ = now + interval_;
     interval_ = std::min(2 * interval_, timing.join_last);
+    answered_ = false;
   }
   void answer(Instant now, const Timing& timing) {
     if (answered_ || next_ == kNever) return;
     answered_ = true;
     next_ = std::max(now, last_sent_ + timing.join_refresh);
+    interval_ = timing.join_first;
   }
   void stop() { next_ = kNever; }
   Instant last_sent() const { return last_sent_; }
@@ -44,7 +46,7 @@ class JoinSchedule {
   Instant next_ = kNever;
   Instant last_sent_{};
   Duration interval_{};
-  bool answered_ = false;
+  bool answered_ = false;  // the one sent last
 };
 
 // Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,

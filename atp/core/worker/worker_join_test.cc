@@ -506,5 +506,26 @@ TEST(WorkerJoin, OnceAnsweredEachJoinIsRepeatedARefreshLater) {
   }
 }
 
+// Otherwise a job whose steps are in phase with its refreshes might lose all of these.
+TEST(WorkerJoin, AnUnansweredRefreshIsRepeatedAsSoonAsTheFirstJoin) {
+  WorkerScript s;
+  const Instant begin = s.now;
+  s.join();
+  std::vector<std::int64_t> straight_ms;
+  while (s.now - begin < seconds(4)) {
+    for (const SentPacket& join : joins(s.run_to_timer())) {
+      if (join.view().has(ATP_FLAG_DIRECT)) {
+        straight_ms.push_back(
+            std::chrono::duration_cast<std::chrono::milliseconds>(s.now - begin).count());
+        if (straight_ms.size() == 4) s.receive_ack(s.ack(), kTestServer);
+      } else {
+        s.receive_ack(s.ack(), kTestSwitch);
+      }
+    }
+  }
+  EXPECT_EQ(straight_ms, (std::vector<std::int64_t>{1000, 1050, 1150, 1350, 2350, 2400, 2500, 2700,
+                                                    3100, 3900}));
+}
+
 }  // namespace
 }  // namespace atp

@@ -46,7 +46,9 @@ TEST(WorkerRoundTrip, IsNotSampledFromARepeatedFragmentWhoseAnswerIsAmbiguous) {
     s.submit(std::vector<float>(5 * WorkerScript::kValues));
     const auto lost = answered(s, gradients(s.run()), milliseconds(60));
     ASSERT_EQ(lost.size(), 1u) << "sent after the first answer of its operation";
-    ASSERT_EQ(gradients(s.run_to_timer()).size(), 1u);
+    std::vector<SentPacket> repeated;
+    while (repeated.empty()) repeated = gradients(s.run_to_timer());  // a JOIN may be due before
+    ASSERT_EQ(repeated.size(), 1u);
     answered(s, lost, milliseconds(60));
   }
   EXPECT_LT(time_out(s), milliseconds(40)) << "unchanged";
