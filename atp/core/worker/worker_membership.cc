@@ -46,7 +46,7 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
 
 Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
   if (state_ != State::kJoined || silence_told_) return kNever;
-  // By then the parent has been probed twice.
+  // By then the parent has been probed, and has had a moment to answer.
   return server_heard_ + std::max(lease(config) / 2, config.timing.join_refresh * 5 / 2);
 }
 
