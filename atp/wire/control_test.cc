@@ -172,7 +172,7 @@ TEST(JoinAck, HasTheseBytesAndIsReadBack) {
 TEST(JoinAck, RefusesEveryFieldOutOfRange) {
   const std::vector<std::pair<const char*, std::function<void(JoinAck&)>>> cases = {
       {"no window", [](JoinAck& a) { a.wmax = 0; }},
-      {"a window that is no power of two", [](JoinAck& a) { a.wmax = 6; }},
+      {"a window that is not a power of two", [](JoinAck& a) { a.wmax = 6; }},
       {"a window beyond 65536", [](JoinAck& a) { a.wmax = 131072; }},
       {"no values", [](JoinAck& a) { a.value_count = 0; }},
       {"more values than any packet has", [](JoinAck& a) { a.value_count = ATP_VALUES_MAX + 1; }},

@@ -204,7 +204,7 @@ USAGE_MISTAKES = {
         ("best", *FILES, "--mode", "paper", "--volume", "exact"),
         ("--mode paper: --volume exact",),
     ),
-    "memory that is no number": (
+    "memory that is not a number": (
         ("best", *FILES, "--device-memory", "nan"),
         ("found nan, expected a finite number above 0",),
     ),
@@ -243,7 +243,7 @@ USAGE_MISTAKES = {
         ("import", "topo.xml"),
         ("topo.xml:1: not XML", "was the file truncated?"),
     ),
-    "a page that is no description": (
+    "a page that is not a description": (
         ("import", "failed.txt"),
         ("failed.txt: found ", "nvidia-smi topo -m", "ASTRA-sim", "npus_count"),
     ),

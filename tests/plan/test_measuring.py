@@ -174,7 +174,7 @@ UNFIT = {
         CLUSTER.encode() + b"levles: 3\n",
         'cluster.yaml:3: "levles": unknown key; did you mean levels?',
     ),
-    "of bytes that are no text": (bytes(range(128, 256)), "cluster.yaml:1: "),
+    "of bytes that are not text": (bytes(range(128, 256)), "cluster.yaml:1: "),
 }
 
 

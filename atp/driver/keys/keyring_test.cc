@@ -316,7 +316,7 @@ TEST(Keyring, SomePacketsNeedNoTag) {
          return bytes;
        }(),
        false},
-      {"bytes that are no packet", Keyring::Side::kNode, Bytes(7), true},
+      {"bytes that are not a packet", Keyring::Side::kNode, Bytes(7), true},
   };
   for (const auto& c : cases) {
     Keyring keys(c.side, {tenant("vision", 1)});

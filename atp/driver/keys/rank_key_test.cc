@@ -38,11 +38,11 @@ TEST(RankKey, OtherTextsAreRefusedAndNotShown) {
   } cases[] = {
       {"nothing", ""},
       {"a tenant alone", "1ef8be0d"},
-      {"a tenant that is no number", "vision 7:" + kOfJob7},
+      {"a tenant that is not a number", "vision 7:" + kOfJob7},
       {"a job without a key", "1ef8be0d 7"},
       {"a short key", good.substr(0, good.size() - 2)},
       {"a wrong digit", good.substr(0, good.size() - 1) + "g"},
-      {"a job that is no number", "1ef8be0d x7:" + kOfJob7},
+      {"a job that is not a number", "1ef8be0d x7:" + kOfJob7},
       {"a job beyond 32 bits", "1ef8be0d 4294967296:" + kOfJob7},
       {"an empty word", "1ef8be0d  7:" + kOfJob7},
   };

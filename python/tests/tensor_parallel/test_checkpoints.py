@@ -109,7 +109,7 @@ DAMAGES = {
         lambda file: file.write_bytes(file.read_bytes()[:1000]),
         "it is truncated, or was not written by save()",
     ),
-    "a piece that is no piece": (
+    "a file that is not a piece": (
         "shard-1-0-*.pt",
         lambda file: file.write_bytes(b"PK"),
         "it is truncated, or was not written by save()",
