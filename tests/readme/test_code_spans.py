@@ -37,7 +37,7 @@ SMALLER = {"--count 20000": "--count 200"}
 FOREIGN_OPTIONS = {
     *("--allow-incomplete-ranks", "-O1", "-O3", "-minimize_crash", "-runs"),
     *("--force-reinstall", "--no-deps", "--no-cache-dir"),  # of pip
-    *("--dependency", "--oversubscribe", "--signal"),  # of sbatch
+    *("--dependency", "--exclusive", "--oversubscribe", "--signal"),  # of sbatch
 }
 # Of a reader's own.
 OWN_FILES = {
