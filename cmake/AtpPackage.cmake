@@ -1,5 +1,5 @@
 # `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
-# and an example cluster file. With ATP_SERVICES (the preset "package") also systemd's units
+# the pages (help texts name them: docs/status.md) and the example cluster files. With ATP_SERVICES (the preset "package") also systemd's units
 # and their configuration, at absolute places, and `cpack` makes the Debian package of all of it.
 # tools/package does everything.
 
@@ -16,9 +16,12 @@ install(CODE "
   execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/licences
                   OUTPUT_FILE \${prefix}/share/doc/atp/copyright COMMAND_ERROR_IS_FATAL ANY)
 ")
-install(FILES examples/topologies/two-racks-and-servers.yaml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-install(FILES CHANGELOG.md docs/operations.md docs/cluster.md docs/status.md docs/variables.md
-        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The folders are the repository's, so the pages' links to each other work.
+install(DIRECTORY examples/topologies DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY deploy/slurm deploy/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy USE_SOURCE_PERMISSIONS)
+install(FILES deploy/Containerfile DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)
+install(FILES README.md CONTRIBUTING.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(NOT ATP_SERVICES)
   return()
 endif()

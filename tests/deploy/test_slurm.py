@@ -148,6 +148,9 @@ def test_the_drain_begins_as_long_before_the_time_limit_as_slurm_allows(script):
     """sbatch refuses more than 16 bits of seconds: "Invalid --signal specification"."""
     (seconds,) = re.findall(r"#SBATCH --signal=B:USR1@(\d+)", (SCRIPTS / script).read_text())
     assert 12 * 3600 <= int(seconds) <= 65535
+    # So a service outlives every job that it takes.
+    (hours,) = re.findall(r"#SBATCH --time=(\d+):00:00", (SCRIPTS / "job.sbatch").read_text())
+    assert int(hours) * 3600 <= int(seconds)
 
 
 def test_a_job_over_two_nodes_sums_through_the_switch_and_the_server(services):

@@ -5,6 +5,7 @@ The Debian package's life is in in_machine, which runs under a systemd of its ow
 """
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -14,6 +15,9 @@ import tarfile
 import zipfile
 
 import pytest
+
+from tests.pages import all_pages
+from tests.readme.test_pages import links
 
 from .machine import HERE, PACKAGES, ROOT, VERSION, bare_debian, run, the
 
@@ -82,6 +86,22 @@ def test_every_package_has_the_modules_version():
     assert run("dpkg-deb", "--field", the("atp_*.deb"), "Version").strip() == VERSION
     assert the("atp_program-*.whl").name.split("-")[1] == VERSION
     assert the("atp-*.tar.gz").name == f"atp-{VERSION}.tar.gz"
+
+
+def test_the_pages_come_with_the_pages_and_files_that_they_link_to(tmp_path):
+    """Only source code is missing, and the pages that are part of it."""
+    run("dpkg-deb", "--extract", the("atp_*.deb"), tmp_path)
+    installed = tmp_path / "usr/share/doc/atp"
+    pages = [name for name in all_pages() if name.startswith("docs/") or "/" not in name]
+    assert len(pages) > 20
+    source = ("atp/", "python/", "experiments/", "examples/0")
+    missing = set()
+    for page in pages:
+        for _, target in links(installed / page):
+            path = os.path.normpath(os.path.join(os.path.dirname(page), target.partition("#")[0]))
+            if not path.startswith(source) and not (installed / path).exists():
+                missing.add(f"{page}: {target}")
+    assert missing == set()
 
 
 def test_the_page_names_the_packages():
