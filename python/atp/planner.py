@@ -242,7 +242,7 @@ def core_spread(heads: int, kv_heads: int, mesh: tuple[int, int], batch: int) ->
     """How the ranks of a row share the attention core for `batch` sequences at once.
 
     "whole" (the row has one rank), "heads", "sequences", "heads with shared kv"; None: they cannot.
-    `mesh[0]` divides the heads.
+    `mesh[0]` must divide the heads.
     """
     counts = _whole("heads", heads), _whole("kv_heads", kv_heads)
     sides = _whole("d1", mesh[0]), _whole("d2", mesh[1])
@@ -292,8 +292,8 @@ def plan(
             a group's bandwidth.
         volume: "exact", the all-reduces and all-gathers of a layer, or the paper's "equation2",
             which counts them all as all-reduces (and so do the paper's modes).
-        fused: reduce-scatter where only a slice of an all-reduce is used; with exact volumes.
-            None: where the runtime does so by default.
+        fused: reduce-scatter where only a slice of an all-reduce is used (only with exact
+            volumes). None: where the runtime does so by default.
         count_norms: also count the norms' small all-reduces.
         chunks: the number of parts of the batch that overlap.
         device_memory_gb: refuse meshes that need more than this on a device.
@@ -301,9 +301,9 @@ def plan(
             aggregation, with reduce-scatters where our own ring runs.
         attention_scores: assume that attention stores its scores in memory.
         by_heads: split the attention core by heads only, as models of `transformers` require.
-        whole_logits: every rank gets all logits and computes the whole loss, as with these models.
+        whole_logits: every rank gets all logits and computes the whole loss, as in these models.
         sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens;
-            with whole_logits inside the layers only.
+            with whole_logits, only inside the layers.
         hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;

@@ -231,7 +231,7 @@ def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, late):
         # The third rank expects a different size of the group.
         meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
         begin = time.monotonic()
-        with pytest.raises(ValueError, match="has a group size of . ranks, another rank has ."):
+        with pytest.raises(ValueError, match="has a group size of . ranks, and another rank has ."):
             meeting.agree_on_job(a_minute, [])
         seconds = time.monotonic() - begin
         default_store.set(f"gave up/{rank}", "")

@@ -274,7 +274,7 @@ def another(folder, name, file):
 ADVICE = "give the same file to all ranks of group '0', or to rank 0 alone (see ATP_KEY_FILE)"
 DIFFERENT = {
     "another tenant": ("speech", "the key of tenant 'speech', and rank 0 that of tenant 'vision'"),
-    "another key": ("vision", "a different key of tenant 'vision' from that of rank 0"),
+    "another key": ("vision", "a key of tenant 'vision' that differs from rank 0's"),
 }
 
 

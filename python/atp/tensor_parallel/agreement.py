@@ -35,7 +35,7 @@ def agree(
     """Returns once every rank of the job has published the same `text`; otherwise raises on all.
 
     Args:
-        text: what this rank is about to do, in words for people.
+        text: what this rank is about to do, for people to read.
         gift: every rank gets rank 0's as the result.
         modules: this rank's description of each module; if the ranks differ, the error names the
             first module that differs.
@@ -44,7 +44,7 @@ def agree(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: the ranks' texts differ, or one of them cannot continue.
+        ValueError: the ranks' texts differ, or a rank cannot continue.
         TimeoutError: a rank published nothing in time; the message names it.
     """
     if not isinstance(patience, datetime.timedelta):

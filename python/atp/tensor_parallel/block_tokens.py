@@ -1,5 +1,5 @@
-"""Sequence parallelism of a model that keeps its own forward pass: its rows share the tokens inside
-its blocks only.
+"""Sequence parallelism of a model that keeps its own forward pass: the rows of the mesh share the
+tokens only inside the model's blocks.
 
 Outside the blocks such a model works with whole sequences: it counts the tokens of a hidden state
 to make positions and masks, and picks the tokens whose logits it wants. So there all rows hold all
@@ -37,9 +37,9 @@ EXIT = "atp_exit"
 class BlockTokens:
     """How the rows share the tokens of a run's sequences.
 
-    Sequences that d1 does not divide are padded where no gradients are computed, as in generation,
-    whose sequences have any length. In training they are refused: checkpointing runs a block again
-    long after its run has ended, when the number of its tokens is no longer known.
+    Sequences whose length d1 does not divide are padded where no gradients are computed, as in
+    generation, where any length may occur. In training they are refused: checkpointing runs a block
+    again long after its run has ended, when the number of its tokens is no longer known.
     """
 
     def __init__(self, mesh: Mesh):
@@ -55,7 +55,7 @@ class BlockTokens:
         return _moved(x, Hop(Slice(first, tokens), Gather(first, tokens)))
 
     def leave(self, x: torch.Tensor) -> torch.Tensor:
-        """The opposite."""
+        """The opposite of enter()."""
         first = self._mesh.first
         tokens = Tokens(first.size, self._now())
         return _moved(x, Hop(Gather(first, tokens), Slice(first, tokens)))

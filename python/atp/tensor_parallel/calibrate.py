@@ -123,9 +123,9 @@ def device_speed(rounds: int, side: int = 1024) -> Device:
 class _OtherOperations:
     """A norm with its residual, a gated activation, forward and backward, and a step of Adam.
 
-    Memory's speed is the bytes that the planner counts for them (atp/planner/step_time.cc) over
-    their time. It is lower than that of a copy, because libraries read and write more often than
-    necessary, and a processor also computes.
+    The memory's speed is the bytes that the planner counts for them (atp/planner/step_time.cc)
+    divided by their time. It is lower than that of a copy, because libraries read and write more
+    often than necessary, and the processor also computes.
     """
 
     def __init__(self, side: int):

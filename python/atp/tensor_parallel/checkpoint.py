@@ -52,8 +52,8 @@ def load_full_state_dict(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: on some rank it is another model's, or not a state dict; raised on every rank,
-            and nothing is loaded.
+        ValueError: on some rank `state` is another model's, or not a state dict; raised on every
+            rank, and nothing is loaded.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     try:
@@ -75,13 +75,13 @@ def save(
 ) -> None:
     """Writes each rank's pieces and their manifest into `folder`; a collective.
 
-    The folder must be shared by all ranks, or be put together afterwards. With data-parallel
+    The folder must be shared by all ranks, or its files collected afterwards. With data-parallel
     replicas only the first one writes. An earlier checkpoint is replaced once all of the new one
     is written; if saving ends before that, it stays as it was.
 
     Args:
         optimizer: save its state, too. Each of its values must belong to one value of a
-            parameter, as in Adam, or be one for the whole parameter.
+            parameter, as in Adam, or be a single one for the whole parameter.
         extra: plain values that `load` returns, such as the step; rank 0's are saved. The state
             of the mesh's random numbers is always saved.
         patience: how long to wait for the other ranks.
@@ -132,7 +132,7 @@ def _remove(path: pathlib.Path, unwanted: Callable[[str], bool]) -> None:
 
 
 def _error_of(step: Callable[[], Any]) -> Exception | None:
-    """The exception it raises, of whatever type: the other ranks must get it."""
+    """The exception that `step` raises, of whatever type: the other ranks must get it."""
     try:
         step()
     except Exception as error:
@@ -159,8 +159,8 @@ def load(
         The `extra` that was saved.
 
     Raises:
-        ValueError: it is not a checkpoint, or another model's, or lacks the optimizer's state;
-            raised on every rank, and nothing is loaded.
+        ValueError: the folder is not a checkpoint, or is another model's, or lacks the optimizer's
+            state; raised on every rank, and nothing is loaded.
         TimeoutError: a rank did not make this call in time.
     """
     path = pathlib.Path(folder)
@@ -296,7 +296,7 @@ def _entry(cut: Cut, shape: tuple[int, ...]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _reading(file: str) -> Iterator[None]:
-    """Puts the file's name into any error about it, in one line: torch's messages have many."""
+    """Puts the file's name into any error about it, on one line: torch's messages have many."""
     try:
         yield
     except Exception as wrong:

@@ -205,8 +205,8 @@ def depart_product(
 ) -> torch.Tensor:
     """Starts the hop `outwards` on x times the transpose of `weight`; returns a placeholder.
 
-    Backward it starts `inwards`, with which `x` must come from `enter`, or from `arrive` with
-    nothing in between.
+    Backward it starts `inwards`. With that hop, `x` must come from `enter`, or directly from
+    `arrive`.
     """
     return _DepartProduct.apply(x, weight, bias, inwards, outwards)
 
@@ -233,7 +233,7 @@ def gather_tokens_hop(first: Dimension, padding: int = 0) -> Hop:
 
 
 def scatter_tokens_hop(first: Dimension, padding: int = 0) -> Hop:
-    """f2 and f4 of which this rank keeps its tokens; backward, the gradients of all tokens."""
+    """f2 and f4, but this rank keeps only its tokens; backward, the gradients of all tokens."""
     tokens = Tokens(first.size, padding)
     return Hop(ReduceSlice(first, tokens), Gather(first, tokens))
 

@@ -24,8 +24,8 @@ class ATPEmbedding(nn.Module):
     """Token numbers [...] -> [..., h/d2]; the table is [Shard(0), Shard(1)].
 
     Each row of the mesh has a part of the vocabulary and looks up its own tokens; a sum over
-    dimension 1 completes the result, of which with sequence parallelism each row keeps the part of
-    its tokens. The table is split like the head's weight, so the two can be one. If d1 does not
+    dimension 1 completes the result; with sequence parallelism, each row keeps only the part of it
+    for its tokens. The table is split like the head's weight, so the two can be one. If d1 does not
     divide the vocabulary, the last row has less of it: no padding is needed.
 
     Raises:
@@ -96,7 +96,7 @@ def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
 
 
 def require_tokens_divide(site: str, mesh: Mesh, length: int) -> None:
-    """Raises ValueError if the rows of the mesh cannot have equally many tokens of a sequence."""
+    """Raises ValueError if the rows cannot have the same number of a sequence's tokens."""
     if length % mesh.first.size:
         raise ValueError(
             f"{site}: sequence parallelism needs equal parts of a sequence, but d1 = "

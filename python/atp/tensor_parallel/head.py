@@ -20,8 +20,8 @@ class ATPHead(ATPLinear):
     is summed.
 
     Raises:
-        ValueError: a rank has only some tokens here; a model of transformers has all outside its
-            blocks.
+        ValueError: a rank has only some tokens here; a model of transformers has all of them
+            outside its blocks.
     """
 
     @classmethod

@@ -246,7 +246,7 @@ class _Output(ATPLinear):
         expected = self.slicing.shares()[0]
         if x.shape[-1] != expected:
             raise ValueError(
-                f"{self.site}: found {x.shape[-1]} values, expected {expected} of this rank's heads"
+                f"{self.site}: found {x.shape[-1]} values, expected {expected} for a rank's heads"
             )
         hop = gather_hop(second, self.slicing)
         whole = arrive(depart(x, hop), hop)

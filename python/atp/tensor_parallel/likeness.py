@@ -60,10 +60,10 @@ def behaves_as(
     width: int,
     expected: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
 ) -> bool:
-    """Whether a module computes from [b, s, width] and its parameters the same as `expected`.
+    """Whether a module computes the same as `expected` from [b, s, width] and its parameters.
 
-    The module runs in evaluation mode, where dropout drops nothing. Of several that differ only
-    in their parameters, one runs. A module that raises does not match.
+    The module runs in evaluation mode, where dropout drops nothing. Of several modules that differ
+    only in their parameters, only one runs. A module that raises does not match.
     """
     key = _key(module, width, expected)
     return _once(key, lambda: _ask(module, width, expected))

@@ -34,8 +34,8 @@ dimension of one rank."""
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A rank's speed: floating-point operations per second in matrix products, and bytes of memory
-    per second that everything else reads or writes."""
+    """A rank's speed: floating-point operations per second in matrix products, and the bytes of
+    memory per second at which everything else reads or writes."""
 
     products: float
     memory: float
@@ -50,7 +50,7 @@ class Measurements:
     device: Device | None = None
 
 
-# A key of the outermost level, and all lines up to the next one. Comments before that stay with it.
+# An outermost key, and all lines up to the next one, or up to the comments just before that.
 _SECTION = r"^{}:.*\n?(?:(?:[ \t].*|-.*|)(?:\n|\Z))*"
 _MEASURED = re.compile(_SECTION.format("measured"), re.MULTILINE)
 _DEVICE = re.compile(_SECTION.format("device"), re.MULTILINE)
@@ -65,8 +65,8 @@ def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
     """Refuses a file that cannot take measurements of `ranks` ranks.
 
     Raises:
-        ValueError: the planner cannot read it, or it describes another number of devices, or its
-            measurements do not each start a line.
+        ValueError: the planner cannot read it, or it describes a different number of devices, or
+            its measurements do not each start a line.
         OSError: it cannot be written.
     """
     # Only the file is in question, so the model is one that every mesh can run.
@@ -117,7 +117,7 @@ def _entries(text: str) -> list[str]:
         if re.fullmatch(r"measured: *(\[ *\])? *(#.*)?", section.group().strip()):
             return []
         raise ValueError(
-            "measured: found measurements in one line, expected each to start a line of its own "
+            "measured: found measurements on one line, expected each to start a line of its own "
             "with '- '; otherwise those of other algorithms would be lost"
         )
     margin = len(first.group(1))

@@ -51,7 +51,7 @@ class Mesh:
         return self.sequence_parallel and self.first.size > 1
 
     def with_whole_sequences(self) -> "Mesh":
-        """The same mesh, for modules of which every row has all tokens."""
+        """The same mesh, for modules in which every row has all tokens."""
         return dataclasses.replace(self, sequence_parallel=False)
 
     @property
@@ -110,10 +110,10 @@ def init_mesh(
         mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")
 
     Args:
-        d1, d2: rows and columns; d1 * d2 * data_parallel must be the job's ranks. (N, 1) is plain
-            tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
-        topology, model: the planner's inputs; only with "auto", as are `planning`, the planner's
-            further arguments (batch, sequence, ...). by_heads defaults to true for a
+        d1, d2: rows and columns; d1 * d2 * data_parallel must be the number of the job's ranks.
+            (N, 1) is plain tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
+        topology, model: the planner's inputs. They are only for "auto", and so are the planner's
+            further arguments, `planning` (batch, sequence, ...). by_heads defaults to true for a
             configuration written by transformers.
         data_parallel: the number of replicas of the mesh, each on consecutive ranks. With "auto"
             the topology is that of the whole job, and `batch` is that of all replicas together;
@@ -189,7 +189,7 @@ def _device_type() -> str:
 
 
 def current_mesh() -> Mesh:
-    """The mesh that init_mesh() made last, if it is not closed."""
+    """Of the meshes that are not closed, the one that init_mesh() made last."""
     if not _current:
         raise ValueError("there is no mesh: call init_mesh(d1, d2) first, or pass mesh=...")
     return _current[-1]

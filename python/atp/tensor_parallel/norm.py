@@ -2,8 +2,8 @@
 
 The paper leaves them out. The statistics of a token are sums over the whole hidden size: forward,
 LayerNorm reduces two values per token, one after the other (the mean, then the squared deviations,
-so that nothing cancels), RMSNorm one; backward, as many, together. Inputs with fewer bits are
-computed in float32, as in torch's own norms.
+so that nothing cancels), RMSNorm one; backward, each reduces as many, all at once. Inputs in half
+precision are computed in float32, as in torch's own norms.
 """
 
 from typing import Any
@@ -111,7 +111,7 @@ class ATPLayerNorm(_ShardedNorm):
     @classmethod
     def from_norm(cls, norm: nn.LayerNorm, mesh: Mesh, site: str = "norm") -> "ATPLayerNorm":
         if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: a LayerNorm of several axes cannot be split")
+            raise ValueError(f"{site}: a LayerNorm over several axes cannot be split")
         return cls(norm.normalized_shape[0], norm.eps, norm.weight, norm.bias, mesh, site)
 
 
@@ -126,5 +126,5 @@ class ATPRMSNorm(_ShardedNorm):
         if is_rms_norm(norm):
             return cls(norm.weight.numel(), norm.variance_epsilon, norm.weight, None, mesh, site)
         if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: an RMSNorm of several axes cannot be split")
+            raise ValueError(f"{site}: an RMSNorm over several axes cannot be split")
         return cls(norm.normalized_shape[0], norm.eps, norm.weight, None, mesh, site)

@@ -43,7 +43,7 @@ def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: i
         chunks: the number of parts; must divide the batch.
 
     Raises:
-        ValueError: it does not divide the batch, or the module has no steps.
+        ValueError: `chunks` does not divide the batch, or the module has no steps.
     """
     if not hasattr(module, "steps"):
         raise ValueError(

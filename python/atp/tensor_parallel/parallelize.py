@@ -42,7 +42,7 @@ def parallelize(
     Every rank must hold the same whole model with the same values; it keeps its pieces. Parameters
     keep their names, and a parameter that two modules share stays shared. Between the blocks,
     activations are [b, s, h/d2]. The head of a model of transformers returns all logits; a
-    column-first head returns [b, s, V/d1] (`vocabulary_parallel_cross_entropy`). Each nn.Dropout
+    column-first head returns [b, s, V/d1], for `vocabulary_parallel_cross_entropy`. Each nn.Dropout
     between the blocks becomes one that drops the same values on all ranks of a column, whatever
     the ranks' seeds.
 
@@ -104,7 +104,7 @@ def parallelize(
 
 
 def _run_with_its_randomness(model: nn.Module, mesh: Mesh) -> None:
-    """Runs in training only; evaluation draws none of the mesh's random numbers."""
+    """In training only: evaluation draws none of the mesh's random numbers."""
     batches = contextlib.ExitStack()
 
     def begin(module: nn.Module, _inputs: Any) -> None:

@@ -33,7 +33,7 @@ class Randomness:
     def __init__(self, seed: int, replica: int, row: int, column: int):
         self.seed, self.batches = seed, 0
         self._replica, self._row, self._column = replica, row, column
-        self._shared: list[torch.Generator] = []  # the state that all ranks share, during a core
+        self._shared: list[torch.Generator] = []  # the state that all ranks share while a core runs
 
     def __deepcopy__(self, _memo: dict) -> "Randomness":
         return self  # it belongs to the mesh, not to a copy of a model

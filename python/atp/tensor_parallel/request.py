@@ -154,8 +154,8 @@ def _best(topology, model, size, given, fused, planning) -> Any:
 
 
 def _is_of_transformers(model: Any) -> bool:
-    """Whether transformers wrote the configuration: its attention blocks keep their own forward
-    pass and share only heads, and its head returns all logits."""
+    """Whether transformers wrote the configuration: such a model's attention blocks keep their own
+    forward pass and share only heads, and its head returns all logits."""
     key = "transformers_version"
     if isinstance(model, Mapping):
         return key in model

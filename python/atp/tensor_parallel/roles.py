@@ -139,7 +139,7 @@ _DROPOUTS = nn.modules.dropout._DropoutNd
 def _refuse_forgotten_dropouts(
     module: nn.Module, site: str, dropouts: tuple[str | None, ...]
 ) -> None:
-    """Raises ValueError for children without a role: they would be dropped unnoticed."""
+    """Raises ValueError for dropouts that the role does not mention: they would silently vanish."""
     for name, child in module.named_modules():
         if isinstance(child, _DROPOUTS) and child.p > 0 and name not in dropouts:
             raise ValueError(

@@ -128,7 +128,7 @@ def piece(module: nn.Module, name: str) -> torch.Tensor | None:
     """A parameter of a module as its forward pass needs it: this rank's piece, if there is one.
 
     Raises:
-        ValueError: FSDP has only a shard of it here, as it gathers it for another module.
+        ValueError: only a shard of it is here, because FSDP gathers it for another module.
     """
     parameter = getattr(module, name)
     if is_cut_further(parameter):

@@ -1,4 +1,4 @@
-"""The plan of a model for torch's own parallelize_module, which knows meshes of one dimension."""
+"""A model's plan for torch's own parallelize_module, which takes meshes of one dimension only."""
 
 from typing import Any
 

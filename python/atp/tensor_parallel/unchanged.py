@@ -35,7 +35,7 @@ __all__ = ["is_like_transformers", "plan_of_unchanged"]
 _TOKENS = ("wte", "embed_tokens")
 _POSITIONS = ("wpe",)
 _HEAD = "lm_head"
-# Allowed besides modules with children or a role: those with nothing to split, or replaced.
+# Allowed besides modules with children or a role: those with nothing to split, or to be replaced.
 _WITHOUT_ROLE = (nn.Dropout, nn.Identity, nn.ModuleList, nn.Sequential)
 
 

@@ -39,10 +39,10 @@ def watch_first_runs(
         names: the names of the modules that have roles. The first result of each is a piece of a
             hidden state, except that of the head, which runs last.
         blocks: the name of the list of blocks whose tokens the rows share, if they do.
-        ends: the names of the modules that split the tokens before and gather them after it.
+        ends: the names of the modules that split the tokens before that list and gather them after.
 
     Raises:
-        ValueError: in those runs, as above; raised on every rank.
+        ValueError: from those runs, for the errors described above; raised on every rank.
     """
     places = {name: _place(name, blocks) for name in names} | dict(
         zip(ends, (_ENTRANCE, _EXIT), strict=False)
@@ -112,7 +112,7 @@ _OVER_AN_AXIS = {
 def _is_of_each_value(
     func: Any, args: Any, kwargs: Any, pieces: list, others: list, split: int
 ) -> bool:
-    """Whether it is right on pieces whose last axes are split: element-wise, or along others."""
+    """Whether `func` is right on pieces whose last axes are split: element-wise, or on others."""
     packet = func.overloadpacket
     if packet in _VIEW or packet in _COPY or packet in _MAKE_NEW:
         return True

@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"atp's torch extension cannot be loaded ({error}). In a checkout, build it with `make "
-        "build`; else install atp again (docs/packages.md): pip install --force-reinstall "
+        "build`; otherwise reinstall atp (docs/packages.md): pip install --force-reinstall "
         "--no-deps --no-cache-dir ..."
     ) from error
 
@@ -41,7 +41,7 @@ def _create(group, pg_options):
             f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"
         )
     _metrics.start()
-    if getattr(group, "enable_reconfigure", False):  # torch 2.13 does not know it
+    if getattr(group, "enable_reconfigure", False):  # torch 2.13 does not have it
         return reconfigurable_group(group, pg_options or Options(), _create_of_fixed_ranks)
     return _create_of_fixed_ranks(group, pg_options or Options())
 
@@ -90,7 +90,7 @@ def _create_of_fixed_ranks(group, asked):
 
 
 def _maker_of_splits(asked, global_ranks):
-    """What makes a group of some of these ranks, with the same options, for split_group()."""
+    """For split_group(): a function that makes a group of some of these ranks, same options."""
 
     def make(store, ranks, rank, name, timeout):
         members = types.SimpleNamespace(
@@ -107,7 +107,7 @@ def _maker_of_splits(asked, global_ranks):
 
 
 def _make(group, meeting, options, network, job, listener, figures, recorded):
-    """Makes the group, with the way that its sums take; `network` makes one of the network."""
+    """Makes the group, with the way that its sums take; `network` makes one on the network."""
     if listener is None:
         return network(False, [])
     if options.algorithm == "ring":

@@ -83,9 +83,9 @@ def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
                 )
         if {me} != set(row) & set(column) or len(set(sum(others, []))) != sum(map(len, others)):
             raise ValueError(
-                f"rank {me} has intra_group {row} and inter_group {column}: the first must contain "
-                f"the ranks of its host and the second one rank per host, and only rank {me} may "
-                "be in both"
+                f"rank {me} has intra_group {row} and inter_group {column}: intra_group must "
+                f"contain the ranks of its host, inter_group one rank per host, and only rank {me} "
+                "may be in both"
             )
         met = [other[place] for other in others]
         if met != (column if name == "intra_group" else row):
@@ -99,7 +99,7 @@ def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
 class _Bucket:
     """A bucket in progress. Each step fills the next of these fields."""
 
-    whole: torch.Tensor  # DDP's own buffer, in which the average ends
+    whole: torch.Tensor  # DDP's own buffer, in which the average ends up
     lengths: list[int]  # the lengths of its parameters' gradients
     last: bool  # the last one of this backward pass
     future: torch.futures.Future
@@ -159,7 +159,7 @@ class _Pipeline:
                     raise self._failure
                 with self._device_of(bucket):
                     before = self._advance(before, bucket)
-            except Exception as error:  # noqa: BLE001 (who waits for the bucket gets it)
+            except Exception as error:  # noqa: BLE001 (whoever waits for the bucket gets it)
                 # The ranks may disagree on the next operation: the groups can no longer be used.
                 self._failure = error
                 for lost in under_way:

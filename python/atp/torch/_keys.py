@@ -3,7 +3,7 @@
 A rank with a key file (ATP_KEY_FILE) makes the keys of any job of its tenant. If rank 0 of a group
 has one and others have none, it gives them the keys of the group's job through the store: never
 the tenant's, and not if all have the file. Without keys the store is not used for this at all:
-rank 0 says with the job's number whether it has a key, and the others say so with their presence.
+rank 0 publishes with the job's number whether it has a key, and the others with their presence.
 
 A process keeps the keys that it was given. If it is rank 0 of a later group, without the rank that
 has the file, that group takes the number of the job whose keys it has, with another incarnation.
@@ -125,7 +125,7 @@ class GroupKeys:
 
 
 def present_keys(size: int) -> list[str]:
-    """Where in the store the ranks of a group publish that they have come."""
+    """Where in the store the ranks of a group publish that they are present."""
     return [f"present/{rank}" for rank in range(size)]
 
 
@@ -135,5 +135,5 @@ def _tenant(mark: str) -> str:
 
 def _difference(mark: str, first: str, leader: str) -> str:
     if _tenant(mark) == _tenant(first):
-        return f"a different key of {_tenant(mark)} from that of {leader}"
+        return f"a key of {_tenant(mark)} that differs from {leader}'s"
     return f"the key of {_tenant(mark)}, and {leader} that of {_tenant(first)}"

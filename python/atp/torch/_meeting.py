@@ -4,7 +4,7 @@ Every rank claims its number and announces itself; rank 0 draws the job and the 
 continues before all have joined, so a missing or a duplicate rank is reported here, by name, and
 not by a time-out in a lower layer.
 
-A store may outlive a group: torch reuses group names after a new init_process_group(), also for
+A store may outlive a group: torch reuses group names after a new init_process_group(), even for
 other ranks, and torchrun's store keeps all keys. So each meeting under a name has a number and its
 own keys. A rank takes the first number whose meeting is not over according to the store: the ranks
 that meet need not all have met before.
@@ -134,7 +134,7 @@ class Meeting:
 
     def _join(self) -> None:
         """Claims this rank's number in the first meeting that is not over."""
-        # Only where to start the search: rank 0 sets it when it has met all.
+        # This is only where the search starts: rank 0 sets it once it has met all the others.
         last = int(self._all_meetings.get("last")) if self._all_meetings.check(["last"]) else -1
         for number in itertools.count(last + 1):
             self._number = number
@@ -165,7 +165,7 @@ class Meeting:
         if first != str(self._size):
             text = (
                 f"{self._name([self._rank])} of group {self._group_id!r} has a group size of "
-                f"{self._size} ranks, another rank has {first}: all must agree (see WORLD_SIZE)"
+                f"{self._size} ranks, and another rank has {first}: all must agree (see WORLD_SIZE)"
             )
             self.store.set("other_size", text)
             self.store.set("failed", "")  # ranks that come again use another meeting

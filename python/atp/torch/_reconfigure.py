@@ -2,7 +2,7 @@
 
 With init_process_group(enable_reconfigure=True), a group has no ranks until each of them has called
 _reconfigure() with the handles of all. Each such call makes a complete group of the backend atp,
-as a new init_process_group() would; they meet in the store that the first one was given.
+as a new init_process_group() would; its ranks meet in the store that the first one was given.
 """
 
 import dataclasses

@@ -22,14 +22,14 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350,
      "waiting_for": None,                 # or the ranks that the oldest sum waits for, see below
-     "waited_s": {2: 12.3},               # how long sums have waited for which rank, see below
+     "waited_s": {2: 12.3},               # how long sums have waited for each rank, see below
      "digest": {"operations": 12, "value": "1f0c…"}}  # None if none is kept; see digest()
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
-    "ring_from_bytes": 65536}: the reason for its choice and, if it has both algorithms: the
+    "ring_from_bytes": 65536}: the reason for the choice and, if the group has both algorithms, the
     number of float32 sums with each, how many of them were trials of the slower one, how often all
-    ranks have compared their times, how many choices that has changed, and the size from which sums
-    now take the ring (None: no sum takes it).
+    ranks have compared their times, how often that has changed the choice for a size, and the size
+    from which sums now take the ring (None: no sum takes it).
 
     waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
     ranks for which this rank's oldest sum in the network, or in its host's memory, has waited for
@@ -42,11 +42,11 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     The bytes of an operation are the size of this rank's input. In a group of one rank everything
     is under "peers".
 
-    bytes_sent counts at the system calls. On a ring, it counts the tensors' bytes: 2(N-1)/N of an
-    all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP retransmits by itself, so
-    bytes_sent_again stays 0). An all-reduce of float32 also sends its exponents in the same way, 2
-    bytes per block of 256 values; a small or exact one sends N-1 times its bytes and nothing else.
-    In the network, it counts whole packets without IP and UDP headers.
+    bytes_sent is counted at the system calls. On a ring, it counts the tensors' bytes: 2(N-1)/N of
+    an all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP retransmits by itself,
+    so bytes_sent_again stays 0). An all-reduce of float32 also sends its exponents in the same way,
+    2 bytes per block of 256 values; a small or exact one sends N-1 times its bytes and nothing
+    else. In the network, it counts whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     paths: dict = {"atp": {}, "ring": {}, "peers": {}}
