@@ -2,7 +2,7 @@
 # by hand too, and none of them skips: a missing tool is a failure that says what to install.
 
 # The format and the switch's decision function are shared with eBPF, so every build proves that
-# they still are in the C subset that the BPF compiler accepts.
+# they are still in the C subset that the BPF compiler accepts.
 foreach(header IN ITEMS atp/wire/packet.h atp/core/dataplane/pipeline.h)
   file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
   if(found)

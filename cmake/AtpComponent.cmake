@@ -11,9 +11,9 @@
 #                             only, and where the library is installed
 #   *_fuzz.cc                 left to fuzz/
 #
-# DEPS name components that stand earlier in the list, so the list cannot contain a cycle and a
-# misspelt name is an error. A folder that is empty or does not exist (yet) makes no target, and those that
-# depend on it are linked without it. TEST_DEPS are for the tests only.
+# DEPS name components that come earlier in the list, so the list cannot contain a cycle and a
+# misspelt name is an error. A folder that is empty or does not exist (yet) makes no target, and
+# those that depend on it are linked without it. TEST_DEPS are for the tests only.
 #
 # New files are picked up by the next build, without editing any CMake file.
 
@@ -39,7 +39,8 @@ function(atp_unity out name)
   set(index 0)
   set(units)
   foreach(source IN LISTS ARGN)
-    # The parts are of one size, and without this machine's paths, because ccache compares the text.
+    # The parts are of equal size. They contain no paths of this machine, because ccache compares
+    # the text.
     math(EXPR part "${index} * ${parts} / ${count}")
     math(EXPR index "${index} + 1")
     file(RELATIVE_PATH source ${PROJECT_SOURCE_DIR} ${source})

@@ -1,13 +1,12 @@
 # atp_embed_text(<component path> <file> <constant>)
 #
 # The component gets `const std::string_view <constant>` in namespace atp with the file's bytes; a
-# header of the same name as the file declares it. As a program of its own (cmake -P) this writes
-# that source.
+# header of the same name as the file declares it. Run by cmake -P, this file writes that source.
 
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ ${input} hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
-  # A line per 16 bytes, for whoever opens it.
+  # One line per 16 bytes, for whoever opens the file.
   string(REGEX REPLACE "(('[^']*',){16})" "\\1\n" bytes "${bytes}")
   file(WRITE ${output} "// Made from ${name}.
 #include \"${header}\"

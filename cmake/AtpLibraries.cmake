@@ -10,8 +10,8 @@
 
 find_package(Threads REQUIRED)
 
-# xxHash is a single header, the unchanged file of its release 0.8.1. It is in the repository so that
-# a build of the Python module needs neither a package of the system nor, beyond pip, the network.
+# xxHash is a single header, the unchanged file of its release 0.8.1. It is in the repository so
+# that building the Python module needs no system package and, apart from pip, no network.
 set(xxhash_header ${PROJECT_SOURCE_DIR}/third_party/xxhash.h)
 set(xxhash_sha256 d4f2b91b547c79061649186721a6b331609f2bf8595485a21ea631c82ec3ef93)
 set(found)
@@ -32,7 +32,7 @@ function(_atp_find_archive variable name package)
   endif()
 endfunction()
 
-# Keys. As with yaml-cpp, shared objects cannot take Debian's archive.
+# Keys. As with yaml-cpp, shared objects cannot link Debian's archive.
 find_path(sodium_folder sodium.h)
 find_library(sodium_library libsodium.so)
 find_library(sodium_archive libsodium.a)
@@ -88,7 +88,7 @@ if(ATP_PROGRAM)
     add_library(atp_fmt INTERFACE)
     target_link_libraries(atp_fmt INTERFACE fmt::fmt-header-only)
   endif()
-  # One source includes spdlog, which therefore costs nothing as headers.
+  # Only one source includes spdlog, so using it as headers costs nothing.
   add_library(atp_spdlog INTERFACE)
   target_compile_definitions(atp_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
   target_include_directories(atp_spdlog SYSTEM INTERFACE

@@ -1,7 +1,7 @@
 # `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
-# the pages (help texts name them: docs/status.md) and the example cluster files. With ATP_SERVICES (the preset "package") also systemd's units
-# and their configuration, at absolute places, and `cpack` makes the Debian package of all of it.
-# tools/package does everything.
+# the pages (help texts name them: docs/status.md) and the example cluster files. With ATP_SERVICES
+# (the preset "package") also systemd's units and their configuration, at absolute paths, and `cpack`
+# makes the Debian package of all of it. tools/package does everything.
 
 include(GNUInstallDirs)
 option(ATP_SERVICES "Install systemd units and /etc/atp; for packages" OFF)

@@ -1,4 +1,4 @@
-// The compiled half of fmt as an archive of ours: Debian has it as a shared library only, and with
+// The compiled half of fmt as our own archive: Debian has it as a shared library only, and with
 // FMT_HEADER_ONLY each file that formats text takes 3 s longer to compile.
 #include <fmt/format-inl.h>
 

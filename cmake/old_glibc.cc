@@ -15,7 +15,7 @@ void arc4random_buf(void* buffer, std::size_t bytes) noexcept {
   while (bytes > 0) {
     const ssize_t got = getrandom(at, bytes, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) std::abort();  // the callers have no way to go on without
+    if (got <= 0) std::abort();  // the callers have no way to go on without it
     at += got;
     bytes -= static_cast<std::size_t>(got);
   }

@@ -25,7 +25,7 @@ inline constexpr std::array kFields{Field{ATP_AT_VERSION, 1},   Field{ATP_AT_TYP
                                     Field{ATP_AT_KIND, 1},      Field{ATP_AT_HOPS, 1},
                                     Field{ATP_AT_TAG_WORDS, 1}, Field{ATP_AT_BITMAP, 8}};
 
-// Sets a header field or changes it a little, or changes a byte behind the header, or cuts the end
+// Sets a header field or changes it a little, or changes a byte after the header, or cuts the end
 // off.
 inline void change(std::vector<std::uint8_t>& bytes, Input& input) {
   const std::uint8_t which = input.byte();

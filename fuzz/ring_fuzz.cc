@@ -138,7 +138,7 @@ class World {
     direction(which).give(kMost[input.byte() % kMost.size()]);
   }
 
-  // Submits the same operation on every rank, or one at a single rank.
+  // Submits the same operation on every rank, or one on a single rank.
   void submit(std::size_t which, Input& input) {
     const std::uint8_t how = input.byte();
     for (std::size_t rank = 0; rank < ranks_; ++rank) {

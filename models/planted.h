@@ -5,7 +5,7 @@
 
 #include "models/cluster.h"
 
-// Rules broken on purpose: that an exploration finds nothing means little unless it finds these.
+// Rules broken on purpose: an exploration that finds nothing means little unless it finds these.
 // Each changes a node's state, or its packets, around the turn of the real node, so the product's
 // sources remain unchanged.
 

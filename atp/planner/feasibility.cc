@@ -18,7 +18,7 @@ std::string does_not_divide(const char* dimension, std::uint32_t size, const cha
 void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
                     Feasibility& result) {
   const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
-  // As many as heads: the reason is already listed for those.
+  // If there are as many as query heads, the reason is already listed for those.
   if (kv_heads == model.heads || kv_heads % mesh.d1 == 0) return;
   if (mesh.d1 % kv_heads != 0) {
     result.reasons.push_back(does_not_divide("d1", mesh.d1, "number of key-value heads", kv_heads) +

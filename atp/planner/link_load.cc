@@ -29,7 +29,7 @@ double ring_hop_load(const Level& level, const GroupLevel& group, bool is_closed
 // On a level of kind full or pairs, rings in all orders of the siblings (equivalent to a direct
 // exchange) spread the hops over all links.
 double full_hop_load(const GroupLevel& group, bool is_closed) {
-  // `own` or, when it is open, own - 1 hops on own * (own - 1) directed links.
+  // `own` or, if the ring is open, own - 1 hops on own * (own - 1) directed links.
   return (is_closed ? 1 / (group.own - 1) : 1 / group.own) * group.sharing;
 }
 

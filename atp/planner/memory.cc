@@ -35,7 +35,7 @@ double trained_per_rank(const Transformer& model, Mesh mesh) {
   if (model.attention_biases) of_layer += (q + 2 * kv) / mesh.d1 + narrow;
   if (model.ffn_biases) of_layer += wide / mesh.d1 + narrow;
   double few = model.layers * of_layer;
-  // The last norm and the positions belong to the ends, of which a layer alone has none.
+  // The last norm and the positions belong to the ends, which a layer alone does not have.
   if (model.vocabulary > 0) few += (model.norm_statistics + model.positions) * narrow;
   return parameters_per_rank(model, mesh) + few;
 }

@@ -41,7 +41,8 @@ std::size_t peak_bytes = 0;
 namespace atp::planner {
 namespace {
 
-// A power of two devices, distributed over the levels from the bottom: 1,024 are 4 x 4 x 8 x 8.
+// A number of devices that is a power of two, distributed over the levels from the bottom: 1,024
+// are 4 x 4 x 8 x 8.
 Interconnect four_levels(std::int64_t devices) {
   const int bits = static_cast<int>(std::log2(static_cast<double>(devices)));
   const auto count = [bits](int place) { return 1u << ((bits + place) / 4); };

@@ -13,7 +13,7 @@
 // upper levels of the tree and meshes the rest. After a backward pass the ranks at the same place
 // in all replicas sum their gradients (data parallelism), or keep a part of the weights each and
 // gather them twice per step (fully sharded, FSDP). All these groups run at once; their time is
-// that of the fullest link, as in the mesh, and is not hidden by computing.
+// that of the fullest link, as in the mesh, and is not hidden by computation.
 
 namespace atp::planner {
 

@@ -73,7 +73,7 @@ MeshLayout contiguous_layout(const Interconnect& interconnect, Mesh mesh) {
   std::uint32_t left = mesh.d1;
   for (const Level& level : interconnect.levels) {
     const std::uint32_t d1 = std::gcd(left, level.count);
-    // After the first level that is not entirely dimension 1's, no further one may be.
+    // Dimension 1 takes whole levels from the top, and may share only the last of them.
     if (d1 != level.count && d1 != left) return {};
     layout.push_back({d1, level.count / d1});
     left /= d1;

@@ -201,7 +201,7 @@ class Passes {
   }
   double activation() const { return (1 + 2.0 * first_matrices_) * moved(wide_ / mesh_.d1); }
 
-  // A sum on dimension 1; with sequence parallelism a rank's tokens of it.
+  // The seconds of a sum on dimension 1; with sequence parallelism, each rank gets only its tokens.
   double summed1() const {
     if (mesh_.d1 == 1) return 0;
     const bool scatters = splits_tokens_ && first_.reduce_scatter != Collective::kNone;
@@ -224,7 +224,8 @@ class Passes {
   double gathered(double width) const {
     return mesh_.d2 == 1 ? 0 : second_.all_gather_rate.of(of_row(width) * element());
   }
-  // With this many consecutive operations: in the forward pass the mean precedes the squares.
+  // The seconds of a norm's sums in this many consecutive operations: in the forward pass the mean
+  // precedes the squares.
   double norm_sum(std::uint32_t operations) const {
     if (mesh_.d2 == 1) return 0;
     const Rate& rate = second_.all_reduce_rate;

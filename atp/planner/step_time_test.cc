@@ -174,8 +174,8 @@ TEST(StepTime, OfSequenceParallelismOnARingHasOnlyTheNormsGradientsMore) {
   EXPECT_NEAR(split.seconds - whole.seconds, of_norms, 1e-9);
 }
 
-// A model of transformers has whole sequences outside its layers: of embedding and head nothing
-// changes, and two gathers are added, one after the layers and one backward before them.
+// A model of transformers has whole sequences outside its layers: nothing changes in embedding and
+// head, and two gathers are added, one after the layers and one backward before them.
 TEST(StepTime, OfSequenceParallelismWithWholeLogitsGathersAtBothEndsOfTheLayers) {
   Request request = timed(4, 1e30);
   request.options.runtime = request.options.whole_logits = true;

@@ -42,8 +42,8 @@ class Paths {
     }
   }
 
-  // Sends between a device and the switch of one level, without and with the child's link on that
-  // level itself.
+  // climb() sends between a device and the switch of one level, add_uplink() only over the child's
+  // link on that level.
   void climb(const Digits& device, std::size_t level, double bytes, Direction direction) {
     for (std::size_t below = levels_.size(); below-- > level;) {
       if (levels_[below].kind == LevelKind::kSwitch) add_uplink(device, below, bytes, direction);

@@ -56,7 +56,7 @@ class Application : public Tensors {
   Duration pause_after(std::uint64_t number) const;
   void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
   void seal(std::uint64_t number);
-  // The number among the plan's operations; beyond all of them if it is not one.
+  // The operation's number in the plan; beyond all of them if it is not one of the plan's.
   std::uint64_t number_of(OperationId id) const { return id - first_operation_; }
   std::span<std::byte> output_of(std::uint64_t number) {
     return operations_[number].in_place ? inputs_[number] : outputs_[number];

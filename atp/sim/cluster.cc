@@ -9,7 +9,8 @@ JobPlan job_of(const ClusterShape& shape, std::uint32_t racks) {
   JobPlan job;
   job.world_size = shape.workers;
   job.max_value_count = kValuesPerFragment;
-  // With the fixed scale of 1e8, sums of so many ranks would overflow an int32 and go as floats.
+  // With the fixed scale of 1e8, sums of so many ranks would overflow an int32 and be sent as
+  // floats.
   job.number_format = NumberFormat::kBlocks;
   job.stream_count = 2;
   OperationPlan operation;

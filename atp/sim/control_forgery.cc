@@ -41,7 +41,7 @@ constexpr std::array kJoinAckFields{join_ack_field::kNonce,
                                     join_ack_field::kNumberFormat,
                                     join_ack_field::kLinearAggregators};
 constexpr std::array kLeaveFields{leave_field::kNonce};
-// The offset behind the fixed fields of a STATUS in a job with one bitmap word: two sets of ranks,
+// The offset after the fixed fields of a STATUS in a job with one bitmap word: two sets of ranks,
 // then an endpoint, or a number in its place.
 constexpr std::size_t kBehindRanks = status_field::kRanksAt + 16;
 constexpr std::array kStatusFields{status_field::kCode,

@@ -32,9 +32,9 @@ enum class Fault : std::uint8_t {
   kSwitchDeath,  // a switch forgets everything
   kSwitchReturn,
   kServerDeath,
-  kServerReturn,      // with another boot id
+  kServerReturn,      // with a new boot id
   kWorkerDeath,       // a process with all its sockets
-  kWorkerReturn,      // with another nonce
+  kWorkerReturn,      // with a new nonce
   kDeadSwitchPacket,  // a packet that reached a dead switch
   kUnreachable,       // a packet that reached a dead node, reported to its sender
   kLateStart,         // a rank that joins long after the others

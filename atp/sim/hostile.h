@@ -52,7 +52,7 @@ class Hostile {
   Bytes control_of_a_parent(const RankSet& behind);
 
  private:
-  // Noise from a member's own address, with our version, since another one would be answered.
+  // Noise from a member's own address, with our version, since any other version would be answered.
   Bytes noise_of_a_member();
   Bytes captured();
   template <class Change>

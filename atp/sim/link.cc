@@ -26,7 +26,7 @@ Link::Link(const LinkPlan& plan)
 Link::Offer Link::offer(Picoseconds now, std::uint64_t bytes, std::uint64_t number,
                         std::uint32_t flight) {
   const Picoseconds waiting = std::max<Picoseconds>(busy_until_ - now, 0);
-  // Without a time per packet the link sends all the while.
+  // Without a time per packet, a busy link is always sending.
   const Picoseconds queue = per_packet_ == 0 ? waiting : sending_time(now);
   if (queue > queue_limit_) return Offer::kLost;
   const auto wire_bytes = static_cast<std::uint32_t>(bytes + kWireOverheadBytes);

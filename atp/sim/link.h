@@ -25,8 +25,8 @@ struct LinkPlan {
 inline constexpr std::uint64_t kWireOverheadBytes = 66;
 
 // A link is a FIFO, so a packet's arrival is known when it is offered: its transmission ends after
-// all those before it. The queue's bytes follow from the times at which transmissions end, so these
-// need no events, and arrivals are in order.
+// all those before it. The queue's bytes follow from the times at which transmissions end, so the
+// end of a transmission needs no event, and arrivals are in order.
 class Link {
  public:
   struct Waiting {

@@ -22,7 +22,7 @@ enum class Values : std::uint8_t {
   kTies,       // exactly between two integers
   kLarge,      // sums near the limit of an int32: some overflow, some do not
   kHuge,       // beyond an int32 already at the worker, up to the largest float32
-  kOneHuge,    // one rank beyond an int32 by a little, all others 0
+  kOneHuge,    // one rank slightly beyond an int32, all others 0
   kNotFinite,  // NaN and ±Inf here and there
   kZero,       // +0 and −0
   kMixed,      // every magnitude that a float32 has, side by side
@@ -56,7 +56,7 @@ struct JobPlan {
   Duration pause{};
   bool leave_at_once = false;  // each worker leaves as soon as it is done
   std::uint64_t data_seed = 1;
-  std::uint64_t nonce_salt = 0x5eed;  // with another one, a second start claims the same ranks
+  std::uint64_t nonce_salt = 0x5eed;  // a second start with a different one claims the same ranks
 
   std::uint32_t server = 0;  // the server of these streams (a shard of the job)
 

@@ -16,7 +16,7 @@ namespace atp::sim {
 // run.
 enum class Part : std::uint8_t {
   kMaking,   // making hosts, their memory, the tensors
-  kLoop,     // which event, which host, when again
+  kLoop,     // choosing the next event and its host, and arming timers
   kNetwork,  // links, packets in flight, the order of events
   kSwitch,
   kServer,

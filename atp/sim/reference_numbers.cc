@@ -33,8 +33,8 @@ std::uint32_t bits_at(std::span<const std::byte> bytes, std::size_t i, std::size
   return bits;
 }
 
-// Rounds to `digits` binary digits, none of them worth less than 2^lowest; infinite from 2^beyond
-// on.
+// Rounds to `digits` binary digits, none of them worth less than 2^lowest; 2^beyond and above
+// become infinite.
 double rounded(double value, int digits, int lowest, int beyond) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int unit = std::max(std::ilogb(value) - digits + 1, lowest);

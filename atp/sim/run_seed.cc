@@ -1,4 +1,4 @@
-// Plays a run to its end, checks the demands on it, and adds up many runs.
+// Plays a run to its end, checks that it did what it must, and adds up many runs.
 #include "atp/sim/run_seed.h"
 
 #include <algorithm>

@@ -19,13 +19,13 @@ namespace atp::sim {
 // that the sequence's earlier PARAMETER gave; a FLUSH goes to switches only. By §2, about ranks: a
 // rank that is gone, or held by another socket, cannot join; a member's JOIN makes no job; news is
 // sent to the others at once; and a server that was stopped ends no lease. The judge sees the
-// server's packets and what it shows to displays.
+// server's packets and what it reports for display.
 class ServerJudge {
  public:
   ServerJudge(const ServerConfig& config, std::uint16_t switch_port)
       : config_(config), switch_port_(switch_port) {}
 
-  // Ends a turn in which these packets were sent because of this packet, or of a timer (no bytes).
+  // Ends a turn in which these packets were sent because of this packet or (no bytes) a timer.
   void end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                 const Server& server, const Outbox& out);
   // The server has forgotten everything.

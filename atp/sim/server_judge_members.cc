@@ -60,8 +60,8 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
   });
 }
 
-// Of two statements about a rank, the one with the higher number counts, with equal numbers
-// *attached*; a straight JOIN is a statement only with the mark.
+// Of two statements about a rank, the one with the higher number counts; if the numbers are equal,
+// *attached* does. A straight JOIN is a statement only if it has the mark.
 void ServerJudge::judge_detaching(const PacketView& packet, const Join& join,
                                   const JobSummary& job) {
   const StreamKey range{packet.job(), join.first_stream};

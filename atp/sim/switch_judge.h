@@ -21,7 +21,8 @@ class SwitchJudge {
  public:
   SwitchJudge(const SwitchConfig& config, std::uint32_t wmax) : config_(config), wmax_(wmax) {}
 
-  // Call these before a turn of the switch with these bytes (none: a timer), and after it.
+  // Call begin() before a turn of the switch with these bytes (none: a timer), and one of the
+  // others after it.
   void begin(const SwitchNode& node, std::span<const std::uint8_t> bytes);
   void end_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                   const SwitchNode& node, const Outbox& out);

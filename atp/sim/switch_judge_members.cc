@@ -109,7 +109,7 @@ const Member* SwitchJudge::member_before(const Turn& turn) const {
 }
 
 // After its JOIN a rank is behind the sender only, for one lease. Of two statements the one with
-// the higher number of detachments counts; with equal numbers, *attached*.
+// the higher number of detachments counts; if the numbers are equal, *attached* does.
 void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   if (turn.tree == nullptr) return object("a forwarded JOIN was not recorded");
   const Rank rank = turn.packet.ranks.lowest();

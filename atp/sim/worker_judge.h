@@ -14,8 +14,8 @@ namespace atp::sim {
 
 // Checks a worker's packets by docs/protocol.md §5, whatever happens to it: their order and how far
 // ahead they are, their index and flags, and the wait before it returns to its tree. The judge sees
-// only the packets that the worker received and sent, and whether it reports to be attached. The
-// timing of repeats is not judged here, but their cost is (economy.h).
+// only the packets that the worker received and sent, and whether it reports that it is attached.
+// The timing of repeats is not judged here, but their cost is (economy.h).
 class WorkerJudge {
  public:
   WorkerJudge(const WorkerConfig& config, std::uint32_t wmax) : WorkerJudge(config, wmax, {}) {}
@@ -25,7 +25,7 @@ class WorkerJudge {
   // Ends a turn in which these packets were sent; `attached`: whether the worker is attached now.
   void end_turn(Instant now, bool attached, const Outbox& out);
 
-  // Another start of the worker.
+  // The worker has been started again.
   void begin_anew() { *this = WorkerJudge(config_, wmax_, std::move(violations_)); }
 
   // Whether a stream has begun below this sequence and reached it.

@@ -212,7 +212,7 @@ class World {
   std::vector<Host> hosts_;
   EndpointMap host_ids_;
   Network network_;
-  // By host of the kind, if the plan says `watched`.
+  // By host of the kind, if the plan is `watched`.
   std::vector<ServerJudge> server_judges_;
   std::vector<SwitchJudge> switch_judges_;
   std::vector<WorkerJudge> worker_judges_;

@@ -50,8 +50,8 @@ bool World::settled(const Host& host) const {
 }
 
 // A failure must name the rank or server that was lost, or a survivor that gave up because of it,
-// since that renews no lease. A rank that was itself lost and restarted may be told that its place
-// is taken.
+// since a rank that has given up renews no lease. A rank that was itself lost and restarted may be
+// told that its place is taken.
 std::optional<std::string> World::objection(const Application& application) const {
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
@@ -72,7 +72,7 @@ std::optional<std::string> World::objection(const Application& application) cons
     if (failure.endpoint == hosts_[server_host(server)].endpoint) return std::nullopt;
     return "blames " + name_of(failure.endpoint) + " for the death of its server";
   }
-  // A server that has returned has forgotten all ranks, and one that has not answers nobody.
+  // A server that has returned has forgotten all ranks, and one that is still dead answers nobody.
   if (lost_servers_[server] && failure.code == FailureCode::kJoinTimeout) return std::nullopt;
   const bool is_loss =
       failure.code == FailureCode::kRankLost || failure.code == FailureCode::kJoinTimeout;

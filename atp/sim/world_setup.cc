@@ -49,7 +49,7 @@ SwitchConfig switch_config(const Plan& plan, std::uint64_t life) {
   return config;
 }
 
-// Of the servers over which its tensors are spread.
+// The number of servers over which the job's tensors are spread.
 std::uint16_t servers_of(const Plan& plan, const JobPlan& job) {
   std::set<std::uint16_t> first_streams;
   for (const JobPlan& other : plan.jobs) {
@@ -120,7 +120,7 @@ World::World(Plan plan)
   if (plan_.heal.count() > 0) at(Instant{plan_.heal}, [this] { heal(); });
 }
 
-// In the order of the hosts.
+// Called in the order of the hosts.
 void World::make_judge(HostId host) {
   if (std::holds_alternative<Server>(hosts_[host].node)) {
     server_judges_.emplace_back(server_config(plan_, host), ATP_DEFAULT_SWITCH_PORT);

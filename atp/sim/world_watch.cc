@@ -1,4 +1,4 @@
-// The judges of each turn, if the plan says `watched`.
+// The judges of each turn, if the plan is `watched`.
 #include <algorithm>
 
 #include "atp/sim/world.h"

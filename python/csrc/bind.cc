@@ -76,7 +76,8 @@ std::optional<Tenant> own_key() {
   return std::get<Tenant>(*options.key);
 }
 
-// Of a group's job, and of the one that takes its place if the ranks of a host share no memory.
+// The keys of a group's job, and of the one that takes its place if the ranks of a host share no
+// memory.
 std::string keys_of_job(const Tenant& tenant, std::uint32_t job) {
   return text_of(keys_of_jobs(tenant, std::array{job, job_of_all_ranks({job, 0}).job}));
 }
@@ -292,7 +293,7 @@ std::shared_ptr<RecordedGroup> open_record(std::string name,
                               .ranks = std::move(ranks)});
 }
 
-// Empty: where the environment has the files written.
+// If `folder` is empty, the environment decides where the files go.
 std::vector<std::string> write_records_to(const std::string& folder) {
   std::string prefix = record_prefix(folder);
   if (folder.empty()) prefix = RecorderSettings::of_process().prefix;
@@ -346,8 +347,8 @@ py::dict waits_of(const Group& self) {
   return seconds;
 }
 
-// A Python function that C++ keeps. The interpreter may end before the group does; the function is
-// left alone then.
+// A Python function that C++ keeps. If the interpreter ends before the group does, the function is
+// left alone.
 std::shared_ptr<py::object> kept_function(py::object function) {
   return {new py::object(std::move(function)), [](py::object* kept) {
             if (Py_IsInitialized() == 0) return;
@@ -377,7 +378,7 @@ Class& define_common(Class& group) {
       .def("set_peers", &set_peers<Group>, py::kw_only(), py::arg("token"), py::arg("names"),
            py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
            py::call_guard<py::gil_scoped_release>())
-      // torch 2.13 gives it to no base class.
+      // In torch 2.13 no base class has it.
       .def("get_error", &Group::getError, py::call_guard<py::gil_scoped_release>())
       .def("set_split", &set_split<Group>, py::arg("make"))
       .def("values_per_fragment", &Group::values_per_fragment,

@@ -27,7 +27,7 @@ at::Tensor plain(const at::Tensor& tensor) {
   return on_cpu(tensor.resolve_conj().resolve_neg().contiguous());
 }
 
-// Whether the tensor that gets the result holds the input before.
+// Whether the tensor that gets the result holds the input first.
 bool is_in_place(OpType type) {
   return type == OpType::ALLREDUCE || type == OpType::ALLREDUCE_COALESCED || type == OpType::REDUCE;
 }

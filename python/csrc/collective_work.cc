@@ -30,7 +30,7 @@ CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
       future_(c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()), devices_of(results))) {}
 
-// One that was refused after it had started never settles.
+// A work that was refused after it had started never settles.
 CollectiveWork::~CollectiveWork() {
   if (recorded_ && !settled_ && owner_ == getpid()) recorded_->refused(token_);
 }

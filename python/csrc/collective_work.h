@@ -17,8 +17,8 @@
 #include "python/csrc/buffers.h"
 
 // One collective in progress: the memory that it works on, and the Work and Future that notify the
-// caller of its end. It lives as long as a part is in flight, because DDP drops the Work at once
-// and keeps only the Future.
+// caller of its end. It lives for as long as a part is in flight, because DDP drops the Work at
+// once and keeps only the Future.
 
 namespace atp::pytorch {
 

@@ -11,10 +11,10 @@
 
 // A process group whose all-reduces of dense tensors go through the switches and servers of its
 // route, if these support the type and the reduction (the table is carriage() in the source).
-// Every group, also a subgroup, is its own job with its own Communicator. A group of one rank has
-// none. With a ring as well, the communicator decides which of the two ways a float32 sum takes.
-// If the communicator's ranks share a host's memory, reduces and reduce-scatters of the same types
-// and all collectives that only move tensors use it, too (in_network_group_memory.cc).
+// Every group, including a subgroup, is its own job with its own Communicator. A group of one rank
+// has none. With a ring as well, the communicator decides which of the two ways a float32 sum
+// takes. If the communicator's ranks share a host's memory, reduces and reduce-scatters of the same
+// types and all collectives that only move tensors use it, too (in_network_group_memory.cc).
 
 namespace atp::pytorch {
 
@@ -43,8 +43,8 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
 
   // The average of a dense tensor that consists of segments of these lengths, such as parameters.
-  // Like allreduce() where that would not use the network; a format that is then impossible is an
-  // error.
+  // If allreduce() would not use the network, this does not either; a format that is then
+  // impossible is an error.
   WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
                            std::optional<NumberFormat> format);
 

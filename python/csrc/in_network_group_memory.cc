@@ -291,7 +291,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
   return work;
 }
 
-// A list of blocks is by rank; a single block is the root's, or from the root.
+// A list has one block per rank; a single block is the root's, or from the root.
 void InNetworkGroup::exchange(const OwnWork& work, const PeerRequest& request,
                               std::chrono::milliseconds timeout, bool waits) {
   HostRequest exchanged{

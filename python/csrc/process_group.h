@@ -44,7 +44,7 @@ class ProcessGroupATP : public PeersBackend {
     return c10::make_intrusive<GroupOptions>(*options_);
   }
 
-  // Makes the group of these ranks of this one, in which this rank has number `rank`.
+  // Makes a subgroup with these of this group's ranks; this rank has number `rank` in it.
   using MakeSplit = std::function<c10::intrusive_ptr<c10d::Backend>(
       const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks, int rank,
       const std::string& name, std::chrono::milliseconds timeout)>;

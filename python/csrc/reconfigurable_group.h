@@ -33,12 +33,13 @@ class ReconfigurableGroup final : public c10d::Backend {
   // Meets the other ranks and makes their group.
   using Make = std::function<Member(std::int64_t uuid, int rank, int size, Milliseconds timeout)>;
 
-  // `handle`: names this process in the lists that reconfigure() gets; no other one has it.
+  // `handle`: names this process in the lists that reconfigure() gets; no other process has it.
   ReconfigurableGroup(int rank, int size, Milliseconds timeout, std::string handle, Make make);
 
   bool supportsReconfigure() const override { return true; }
   c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_; }
-  // Aborts the group that there is. If it fails there is none, and another call may follow.
+  // Aborts the current group, if any, and makes a new one. If that fails, there is none, and
+  // another call may follow.
   WorkPtr reconfigure(const c10d::ReconfigureOptions& options) override;
   // The group that calls are forwarded to; throws if there is none.
   Member member() const;
@@ -50,7 +51,7 @@ class ReconfigurableGroup final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override;
   void shutdown() override;
   void abort() override;
-  // That of the ranks that there are now; SUCCESS without any.
+  // The error of the current group; SUCCESS if there is none.
   c10d::ErrorType getError() override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {

@@ -129,7 +129,7 @@ Option Option::split_at(char delimiter) {
   return *this;
 }
 
-// An unset variable of a script would otherwise stand for the default.
+// Otherwise an unset variable in a script would stand for the default.
 Option Option::not_empty() {
   option_->check([](const std::string& text) -> std::string {
     return text.empty() ? "found an empty value; leave the option out for its default" : "";

@@ -108,7 +108,7 @@ class Command {
   Option add_option(const std::string& names, Value& value, const std::string& help) const;
   Option add_flag(const std::string& names, bool& value, const std::string& help) const;
 
-  // Runs once all arguments are read; the next one runs before that.
+  // The callback runs when all arguments have been read; before_callback()'s runs just before it.
   void callback(std::function<void()> run) const;
   void before_callback(std::function<void()> run) const;
   // Passes all arguments on unread, --help among them, to a program that interprets them.

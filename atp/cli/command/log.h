@@ -29,7 +29,7 @@ std::string log_format();
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// What a line is about. A log in JSON has fields for it; in one of text the message says it.
+// What a line is about. A log in JSON has fields for it; in a log as text the message contains it.
 struct LogAbout {
   std::optional<std::uint32_t> job;
   std::optional<std::uint32_t> incarnation;

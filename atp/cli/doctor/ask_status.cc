@@ -50,7 +50,7 @@ void take_document(const std::string& address, const std::string& reply, const A
   facts.version = version->get<std::string>();
   facts.wire_version = wire_version->get<int>();
   facts.tcp = TcpWord::kStatus;
-  const auto time = status.find("time_s");  // nodes of earlier versions do not say
+  const auto time = status.find("time_s");  // absent from nodes of earlier versions
   if (time != status.end() && time->is_number()) {
     facts.clock = difference_of(time->get<double>(), asked);
   }

@@ -40,7 +40,7 @@ struct DoctorOptions {
   bool json = false;
 };
 
-// Of the ranks on a host, or of its switch: both are in its rack.
+// The route of the ranks on a host, or of its switch: both are in its rack.
 std::string route_of_host(const DoctorOptions& options) {
   const Site site = value_or_throw(read_site_file(options.cluster_file));
   const auto is_own = [](const std::string& address) { return !interface_with(address).empty(); };

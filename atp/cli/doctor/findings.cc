@@ -11,7 +11,7 @@ namespace atp {
 namespace {
 
 constexpr std::size_t kLeastMtu = 1500;
-// Less than what separates the events that one looks for in logs, such as a second of waiting.
+// Less than the time between events that people compare in logs, such as a second of waiting.
 constexpr std::chrono::milliseconds kMaxClockDifference{100};
 
 std::string host_of(const std::string& address) {

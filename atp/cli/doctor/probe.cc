@@ -193,8 +193,8 @@ class Probe {
     return std::min(kPacketPatience, milliseconds(50) + std::chrono::ceil<milliseconds>(2 * worst));
   }
 
-  // Sends a packet of this size, and behind it a small one as a control: only when the small one is
-  // answered does silence about the large one say anything. A node that is kept waiting for a
+  // Sends a packet of this size, and after it a small one as a control: only when the small one is
+  // answered does silence about the large one mean anything. A node that is kept waiting for a
   // processor answers neither.
   Outcome try_size(std::uint16_t values) {
     Outcome outcome;

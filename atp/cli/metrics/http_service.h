@@ -50,7 +50,7 @@ class HttpService {
   const Endpoint& address() const { return address_; }
 
   // Sends the text to all open pages. A page whose reader has not yet read an earlier text skips
-  // this one, so each text must make sense alone. Any thread.
+  // this one, so each text must make sense on its own. Any thread.
   void publish(std::string text);
 
  private:

@@ -7,8 +7,8 @@
 
 #include "atp/wire/endpoint.h"
 
-// Whose process is at the other end of a TCP connection that never leaves this machine, as the
-// kernel tells it. An address of this machine shows where a client is, not who: on a host with
+// Whose process is at the other end of a TCP connection that never leaves this machine, according
+// to the kernel. An address of this machine shows where a client is, not who: on a host with
 // several users it could be anybody's.
 
 namespace atp {

@@ -52,8 +52,8 @@ UdpSocket open_socket(const Endpoint& local);
 // K: the value of --values, else what fits the interface's MTU.
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
-// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. Of a
-// node that `reloads`, SIGHUP only wakes the loop. Only one may exist.
+// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. If
+// the node `reloads`, SIGHUP only wakes the loop. Only one may exist.
 class StopSignals {
  public:
   explicit StopSignals(Waker& waker, bool reloads = false);
@@ -112,7 +112,7 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
 
 enum class ServeEnd { kSignal, kDrained };
 
-// What a node logs about its jobs by itself, and the course of a drain: looked up a few times per
+// What a node logs about its jobs by itself, and the course of a drain: checked a few times per
 // second.
 template <class Node>
 class JobWatch {

@@ -10,8 +10,8 @@
 // the reply is the same line, then one JSON document, then the end of the connection. A request in
 // another version gets only the line, which names the node's version.
 //
-// The request "atp-drain 1" (`atp drain`) makes the node drain. It is answered in the same way, by
-// the status; if the asker may not do that, by {"refused": "the reason"}.
+// The request "atp-drain 1" (`atp drain`) makes the node drain. It is answered in the same way,
+// with the status or, if the client may not do that, with {"refused": "the reason"}.
 
 namespace atp {
 
@@ -19,7 +19,7 @@ inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 inline constexpr std::string_view kDrainGreeting = "atp-drain ";
 inline constexpr std::string_view kDrainLine = "atp-drain 1\n";
-// Of the largest reply that an asker reads.
+// The size of the largest reply that a client reads.
 inline constexpr std::size_t kMaxStatusBytes = std::size_t{64} << 20;
 
 // The node's side: one request as it arrives.

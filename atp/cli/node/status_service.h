@@ -38,7 +38,7 @@ namespace atp {
 bool is_same_host(const Endpoint& own, const Endpoint& peer);
 
 // Whether a process of user `of` may make a node that runs as `node` drain. Nothing: the user is
-// not known.
+// unknown.
 bool may_drain_here(std::optional<uid_t> of, uid_t node);
 
 // The networks whose hosts may ask, besides this host.
@@ -57,7 +57,7 @@ class StatusService {
 
   // Called on the loop's thread.
   bool is_asked() const { return desk_.is_asked(); }
-  // Whether somebody who may has asked the node to drain.
+  // Whether somebody who is allowed to has asked the node to drain.
   bool is_drain_asked() const { return drain_asked_.load(std::memory_order_relaxed); }
   void answer(StatusDocument status) { desk_.answer(std::move(status)); }
 

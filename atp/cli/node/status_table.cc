@@ -120,7 +120,7 @@ std::string stuck_lines(const json& status) {
       names += fmt::format("{}{}{}", names.empty() ? "" : ", ", number(rank, "rank"),
                            host.is_null() ? "" : " (" + word(rank, "host") + ")");
     }
-    const auto operation = stuck.find("operation");  // nodes of earlier versions do not say
+    const auto operation = stuck.find("operation");  // absent from nodes of earlier versions
     const bool is_known = operation != stuck.end() && operation->is_string();
     text += fmt::format("  job {} has waited {:.1f} s for {} {}{}\n", number(job, "job"),
                         stuck.at("waited_s").get<double>(),

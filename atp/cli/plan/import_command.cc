@@ -69,7 +69,7 @@ std::string format_of(const std::string& text, const std::string& name) {
       kWrongUsage);
 }
 
-// Of a file without another name: gpu1 for out/gpu1.txt. A host's name may have dots.
+// The host's name if --name gives none: gpu1 for out/gpu1.txt. A host's name may have dots.
 std::string host_of(const std::string& path) {
   std::string name = path.substr(path.find_last_of('/') + 1);
   for (const std::string_view ending : {".txt", ".xml", ".log", ".out"}) {

@@ -45,7 +45,7 @@ std::string signature(const Operation& operation) {
   return text;
 }
 
-// Launchers end the other ranks as soon as one has died, often before those have noticed.
+// Launchers end the other ranks as soon as one has died, often before they have noticed.
 bool is_ended_by_launcher(const GroupMembers& members) {
   return std::any_of(members.begin(), members.end(),
                      [](const GroupMember& member) { return member.record->reason == "SIGTERM"; });

@@ -10,7 +10,7 @@
 
 namespace atp {
 
-// How far the hosts' clocks are apart, judged by collectives that no rank can end before all have
+// How far apart the hosts' clocks are, judged by collectives that no rank can end before all have
 // begun them: these end at about the same time everywhere. The clock of the host of the lowest rank
 // is the reference.
 class HostClocks {

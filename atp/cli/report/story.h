@@ -77,7 +77,7 @@ struct Story {
   WallTime end = 0;  // of the timeline: the first failure, or the last file
 };
 
-// An error if the records are of different jobs, or starts of one.
+// An error if the records are of different jobs, or of different starts of one.
 Status check_one_job(const std::vector<FlightRecord>& records);
 Story tell_story(const std::vector<FlightRecord>& records, const HostClocks& clocks,
                  const StoryOptions& options);

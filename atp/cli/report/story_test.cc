@@ -21,7 +21,7 @@ using Ranks = std::vector<std::size_t>;
 
 constexpr WallTime kSecond = 1'000'000'000;
 
-// Records of a job of three ranks on one host, an operation per tenth of a second.
+// Records of a job of three ranks on one host, with an operation every tenth of a second.
 class Job {
  public:
   explicit Job(std::size_t ranks = 3) {

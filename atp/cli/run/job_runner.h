@@ -21,7 +21,7 @@
 //
 // Without ranks the nodes serve until a signal ends them, and a node that dies is restarted. One
 // that ends with code 0 was asked to, by `atp drain` for example: it is not restarted, and when all
-// have ended so, `atp run` ends.
+// have ended in this way, `atp run` ends.
 
 namespace atp {
 

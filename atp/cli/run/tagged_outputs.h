@@ -9,8 +9,8 @@
 
 namespace atp {
 
-// Prefixes each line of a stream with a tag. The stream may come in any pieces; only whole lines go
-// out, so lines of different ranks never mix.
+// Prefixes each line of a stream with a tag. The stream may arrive in pieces of any size; only
+// whole lines go out, so lines of different ranks never mix.
 class LineTagger {
  public:
   explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}

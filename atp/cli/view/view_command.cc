@@ -81,7 +81,7 @@ std::vector<Endpoint> endpoints_of(const ViewSite& site) {
   return endpoints;
 }
 
-// Asks, looks, shows, until a signal.
+// Asks, looks, and shows, until a signal arrives.
 void watch_site(const ViewSite& site, ViewService& service, double interval_s) {
   const auto waker = Waker::create();
   if (!waker) throw CommandError(waker.error().message);

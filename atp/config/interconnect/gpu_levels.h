@@ -21,13 +21,13 @@ namespace atp {
 
 using Gpus = std::vector<std::size_t>;
 
-// The paths between a machine's GPUs, and their bandwidths in bytes per second and direction.
+// The paths between a machine's GPUs, and their bandwidths in bytes per second per direction.
 struct GpuMachine {
   NvidiaMatrix paths;
   bool has_nvswitch = false;  // known to have one; else the number of NVLinks decides
   double nvlink = 0;          // of one NVLink
-  // What the GPUs of `group`, one of the groups that links of a class join to `whole`, have
-  // together towards the others. `by_nvlink`: it is itself joined by NVLink.
+  // The combined bandwidth from `group` to the rest of `whole`, whose groups are joined by links of
+  // this class. `by_nvlink`: NVLink joins the GPUs of `group`.
   std::function<double(GpuLink, const Gpus& group, const Gpus& whole, bool by_nvlink)> group_link;
   std::function<double(std::size_t from, std::size_t to)> pair;
   std::vector<int> numbers;  // of the GPUs for CUDA; empty: from 0

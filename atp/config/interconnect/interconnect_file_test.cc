@@ -123,7 +123,7 @@ TEST(ClusterFile, BurstsAndTheShareOfStreamsAreReadAndWritten) {
   EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
-// Servers shared by all racks, some of which they are outside of.
+// Servers shared by all racks, including racks without a server of their own.
 TEST(ClusterFile, ReadsHowManyUnitsShareTheServers) {
   const std::string text =
       "levels:\n"

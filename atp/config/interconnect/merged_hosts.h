@@ -22,7 +22,7 @@ struct ImportedHost {
 Result<Imported> imported_machine(const ImportedHost& host);
 
 // The cluster of two hosts or more with different names, under one switch. `host_bandwidth` is that
-// of a host's link, in bytes per second and direction. 0: that of its network cards if the files
+// of a host's link, in bytes per second per direction. 0: that of its network cards if the files
 // have it, else 100 Gbit/s.
 Result<Imported> merged_hosts(const std::vector<ImportedHost>& hosts, double host_bandwidth = 0);
 

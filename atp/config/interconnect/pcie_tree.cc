@@ -38,7 +38,8 @@ GpuLink PcieTree::link(std::size_t from, std::size_t to) const {
   const Node& meeting = nodes_[meeting_point(from, to)];
   if (meeting.kind == Kind::kMachine) return GpuLink::kSys;
   if (meeting.kind == Kind::kNumaNode) return GpuLink::kPhb;
-  // Each slot is one level below the only switch, or there are several.
+  // If there is one switch between them, each slot is one level below it; otherwise there are
+  // several.
   const std::size_t levels =
       nodes_[slots_[from]].depth + nodes_[slots_[to]].depth - 2 * meeting.depth;
   return levels <= 2 ? GpuLink::kPix : GpuLink::kPxb;

@@ -17,7 +17,7 @@ class PcieTree {
 
   PcieTree();  // the machine alone, which is node 0
 
-  // Adds a node below another one and returns its number. `uplink` is in bytes per second and
+  // Adds a node below another one and returns its number. `uplink` is in bytes per second per
   // direction. A GPU is the node of its slot.
   std::size_t add(std::size_t parent, Kind kind, double uplink);
   std::size_t add_gpu(std::size_t parent, double uplink);  // GPUs count from 0 in this order
@@ -27,8 +27,8 @@ class PcieTree {
   GpuLink link(std::size_t from, std::size_t to) const;
   // The narrowest link between two GPUs.
   double pair(std::size_t from, std::size_t to) const;
-  // What `group` has together on its way to the others of `whole`. A link that other GPUs share
-  // counts in proportion.
+  // The combined bandwidth from `group` to the rest of `whole`. A link that other GPUs share counts
+  // in proportion.
   double group_link(const Gpus& group, const Gpus& whole) const;
 
  private:

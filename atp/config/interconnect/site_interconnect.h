@@ -7,8 +7,8 @@ namespace atp {
 
 // The planner's view of a site: levels of racks, hosts and ranks, with aggregation if the racks
 // have switches. The planner knows only trees of equal units, so this throws FileError if racks or
-// hosts differ in size, a bandwidth is missing, or racks are above racks with ranks; such a file
-// needs `levels`. If links differ, the slowest counts.
+// hosts differ in size, if a bandwidth is missing, or if a rack with ranks is below another rack;
+// such a file needs `levels`. If links differ, the slowest counts.
 planner::Interconnect interconnect_of(const Site& site);
 
 }  // namespace atp

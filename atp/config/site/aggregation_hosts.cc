@@ -69,7 +69,8 @@ AggregationRow faster_row(const Site& site, const JobPlacement& placement, const
   return {.hosts = count, .bound = alone};
 }
 
-// The smallest number of hosts, at least 1, from which on all rows satisfy the condition.
+// The smallest number of hosts, at least 1, such that its row and all later ones satisfy the
+// condition.
 template <class Condition>
 std::optional<std::uint32_t> holds_from(const std::vector<AggregationRow>& rows,
                                         Condition condition) {

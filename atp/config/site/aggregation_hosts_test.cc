@@ -31,7 +31,7 @@ Asked ask(const std::string& text, std::uint32_t most, const AddedHosts& added =
   return asked;
 }
 
-// The text with another bandwidth for the host `name`.
+// The text with a different bandwidth for the host `name`.
 std::string with_bandwidth(std::string text, const std::string& name, const std::string& rate) {
   const std::size_t at = text.find(", ranks", text.find("{name: " + name + ","));
   return text.insert(at, ", bandwidth: " + rate + " GB/s per direction");

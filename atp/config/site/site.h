@@ -70,7 +70,7 @@ struct Site {
 
   // The index of the host with this name; the error lists the names.
   Result<std::uint32_t> find_host(std::string_view host_name) const;
-  // The only host with an address of this machine, as `is_own` says.
+  // The only host whose address is one of this machine's, according to `is_own`.
   Result<std::uint32_t> find_own_host(
       const std::function<bool(const std::string& address)>& is_own) const;
 };

@@ -7,8 +7,8 @@
 #include "atp/config/text/file.h"
 
 // The members of a JSON file's outermost object, each with its line. nlohmann's own documents do
-// not record positions, so this collects the parser's events. Of members whose value is an object
-// or a list only the name is kept.
+// not record positions, so this collects the parser's events. If a member's value is an object or a
+// list, only its name is kept.
 
 namespace atp {
 

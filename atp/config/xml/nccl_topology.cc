@@ -115,7 +115,7 @@ class NcclReader {
               version == "2" ? "RCCL's version 2 is for AMD's GPUs, which are not supported" : "");
   }
 
-  // An element that is skipped could be a kind of link, so an unknown one is refused.
+  // A skipped element could be a kind of link, so unknown ones are refused.
   void check_element(const XmlElement& element, const XmlElement& parent,
                      std::initializer_list<std::string_view> known) const {
     if (!element.text.empty()) {
@@ -213,7 +213,7 @@ class NcclReader {
     refuse_at(pci, "link_speed", shown(text), "2.5, 5, 8, 16, 32 or 64 GT/s");
   }
 
-  // 0: unknown. The kernel then says 0, 63 or 255.
+  // 0: unknown. The kernel then reports 0, 63 or 255.
   int lanes_of(const XmlElement& pci) const {
     const std::string_view text = pci.attribute("link_width").value_or("");
     if (text.empty() || text == "0" || text == "63" || text == "255") return 0;

@@ -15,12 +15,12 @@
 //         <gpu dev="0" sm="90" rank="0">
 //           <nvlink target="0000:05:00.0" count="18" tclass="0x068000"/>
 //
-// Unlike `nvidia-smi topo -m` it has the speeds of PCIe and network cards, and says what an NVLink
-// ends in: a GPU or a switch.
+// Unlike `nvidia-smi topo -m` it has the speeds of PCIe and network cards, and shows where an
+// NVLink ends: at a GPU or at a switch.
 
 namespace atp {
 
-// In bytes per second, per direction. 0: the one of the file, or the usual one.
+// In bytes per second, per direction. 0: the one in the file, or a typical one.
 struct NcclBandwidths {
   double nvlink = 0;  // of one NVLink; 0: by the GPU's compute capability
   double pcie = 0;    // of every PCIe link; 0: as in the file

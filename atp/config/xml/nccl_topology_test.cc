@@ -144,7 +144,7 @@ TEST(NcclTopology, NvLinksToSwitchesAddUp) {
   EXPECT_DOUBLE_EQ(levels[0].bandwidth.value, 9 * 25e9);
 }
 
-// As few links as GPUs without a switch could have.
+// So few links that they could also be direct.
 TEST(NcclTopology, ThreeGpusAtAnNvSwitchAreNotConnectedDirectly) {
   std::string gpus;
   for (int number = 0; number < 3; ++number) gpus += gpu(number, to_switch("fffffff:ffff:ff", 6));

@@ -1,6 +1,6 @@
 /* Calls every function of pipeline.h as an XDP program would, so that the BPF compiler generates
- * code for all of it: it refuses what only shows there, such as a memcpy() that it would have to
- * call or a stack beyond 512 bytes. Only compiled (tools/check_bpf_compiles), never loaded. */
+ * code for all of it. Some errors appear only then: a memcpy() that it would have to call, or a
+ * stack beyond 512 bytes. Only compiled (tools/check_bpf_compiles), never loaded. */
 #include "atp/core/dataplane/pipeline.h"
 
 struct atp_aggregator aggregator;

@@ -102,7 +102,7 @@ void CompletionPool::run() {
   while (!is_over()) {
     if (finisher_ == std::thread::id() || watch(lock)) finish_works(lock);
   }
-  // The other threads see the same.
+  // Wakes the other threads, which then end too.
   work_.notify_all();
   spare_.notify_all();
 }
