@@ -38,6 +38,12 @@ SUMS = [
         "",
     ),
     Rule(
+        "exact values of several ranks are one rank's while no slot is free",
+        JUDGE,
+        "packet.ranks.size() == 1 ? Contribution::kFloatWaits : Contribution::kFloatsOfMany;",
+        "Contribution::kFloatWaits;",
+    ),
+    Rule(
         "integers count in float mode",
         JUDGE,
         "if (!packet.is_float) return Contribution::kIntegerTooLate;",
@@ -251,6 +257,12 @@ MEMBERSHIP = [
         JOINING,
         "    terms_.value_count = std::min(terms_.value_count, join.max_value_count);\n",
         "",
+    ),
+    Rule(
+        "ranks are not told of a refused JOIN whose streams begin elsewhere",
+        SERVER,
+        "if (!concerns || theirs == nullptr) return;",
+        "if (!concerns || jobs_.count({packet.job(), join.first_stream}) == 0) return;",
     ),
     Rule(
         "a restarted server takes members for new ranks",

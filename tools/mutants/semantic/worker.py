@@ -268,6 +268,12 @@ JOINING = [
         "",
     ),
     Rule(
+        "a JOIN that renews a lease is not repeated before the next is due",
+        ATTACHMENT,
+        "timing.join_refresh);\n    interval_ = timing.join_first;\n",
+        "timing.join_refresh);\n",
+    ),
+    Rule(
         "a worker does not suspect its tree",
         ATTACHMENT,
         "return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;",
