@@ -8,8 +8,8 @@
 
 // A set of ranks: the contribution bitmap of docs/protocol.md §3. Rank r is bit r mod 64 of word
 // r div 64. It can hold kMaxRanks bits; the wire carries only the words that a job needs, and the
-// operations look only at those words: every packet takes a dozen of them, and most jobs have one
-// word.
+// operations look only at those words: every packet takes a dozen operations, and most jobs have
+// one word.
 
 namespace atp {
 

@@ -30,7 +30,8 @@ inline constexpr std::int16_t kSpecialBlock = 32767;  // at least one NaN or ±I
 inline constexpr int kLowestExponent = -149;
 inline constexpr int kHighestExponent = 127;
 
-// ⌊log2⌋ of the largest absolute value of `count` values at `values`, or one of the two above.
+// ⌊log2⌋ of the largest absolute value of `count` values at `values`, or kZeroBlock or
+// kSpecialBlock.
 std::int16_t block_exponent(DataType type, const std::byte* values, std::size_t count);
 
 // The unit of a block and what follows from it.

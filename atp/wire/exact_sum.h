@@ -7,9 +7,9 @@
 
 // The exact sum of up to 1024 float32 values (docs/protocol.md §6). Every finite float32 is a
 // multiple of 2^-149 below 2^128, so 277 bits of fixed point hold any of them, ten more bits hold
-// their sum and one its sign: together 320 bits in five words, two's complement. Adding is exact,
-// the order does not matter, and one rounding at the end (to nearest, ties to even) gives the
-// float32 closest to the true sum on every machine.
+// their sum and one its sign: 288 bits, in five words of two's complement. Adding is exact, the
+// order does not matter, and one rounding at the end (to nearest, ties to even) gives the float32
+// closest to the true sum on every machine.
 //
 // NaN and the infinities have no fixed-point value, so the sum marks their presence. Any NaN, or
 // both infinities, make NaN; one infinity makes itself. A zero sum is +0, even of negative zeros.

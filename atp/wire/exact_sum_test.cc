@@ -138,7 +138,8 @@ TEST(ExactSum, HoldsAThousandOfTheLargest) {
   EXPECT_EQ(sum.rounded(), -kInf);
 }
 
-// Draws a value whose magnitude spreads over `powers` powers of two; float64 holds sums of few.
+// Draws a value whose magnitude lies within `powers` powers of two. If these are few, float64 holds
+// the sums exactly.
 float drawn(Random& random, int powers) {
   const std::uint64_t kind = random.below(100);
   if (kind == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random.next()));

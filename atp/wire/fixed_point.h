@@ -13,7 +13,7 @@
 namespace atp {
 
 struct Quantized {
-  // The largest absolute value, as the header's field.
+  // The largest absolute value, for the header's field `magnitude`.
   std::uint32_t magnitude = 0;
   bool overflow = false;
   bool operator==(const Quantized&) const = default;

@@ -66,7 +66,7 @@ enum class KeyProblem : std::uint16_t {
   kNone = 0,
   kNoTag = 1,       // the node has keys, and the JOIN no tag
   kUnknownKey = 2,  // the node has no key of this name
-  kWrongTag = 3,    // another key of the same name, or not from the address that the tag says
+  kWrongTag = 3,    // another key of the same name, or an address other than the tagged one
   kNoKeys = 4,      // the JOIN has a tag, and the node no keys
   kOthersJob = 5,   // the job's number is in use by another tenant
   kNoRoom = 6,      // the node has the keys of as many jobs as it can hold
