@@ -43,8 +43,8 @@ Result<Tenant> read_own_key(const std::string& path);
 // Makes a file with a new key, which only its owner may read. Never overwrites one.
 Status make_key_file(const std::string& path, const std::string& name);
 
-// A file with a new key among the system's temporary files, for as long as this object. A child of
-// the process that made it leaves the file alone.
+// A file with a new key among the system's temporary files, for as long as this object lives. A
+// child of the process that made it leaves the file alone.
 class TemporaryKey {
  public:
   // `name`: the tenant's.

@@ -42,8 +42,8 @@ bool refuses_key(std::span<const std::uint8_t> packet) {
          atp_load64(at + status_field::kNonce.offset) != 0;
 }
 
-// What the tag of a packet says. A JOIN's also says where it comes from, so that nobody can repeat
-// another's JOIN from a different address.
+// The tag of a packet. A JOIN's also covers the address that it comes from, so that nobody can
+// repeat another's JOIN from a different one.
 std::uint64_t tag_of(const PacketKey& key, std::span<const std::uint8_t> packet,
                      const Endpoint& source) {
   if (packet[ATP_AT_TYPE] != ATP_JOIN) return packet_tag(key, packet);
@@ -126,8 +126,8 @@ void Keyring::begin_train(std::span<const std::uint8_t> train, std::size_t segme
   train_.count = 0;
 }
 
-// The tag that the datagram should have: from those of its train that are computed, together with
-// those of the datagrams behind it, or alone.
+// The tag that the datagram should have. It may be computed already, with others of its train; if
+// not, it is computed now, together with those of the datagrams after it, or alone.
 std::uint64_t Keyring::tag_in_train(const PacketKey& key, std::span<const std::uint8_t> datagram,
                                     const Endpoint& from) {
   const auto alone = [&] { return tag_of(key, datagram.first(datagram.size() - 8), from); };
@@ -140,7 +140,7 @@ std::uint64_t Keyring::tag_in_train(const PacketKey& key, std::span<const std::u
   return key == train_.key ? train_.tags[at - train_.first] : alone();
 }
 
-// Computes the tags of the datagram `first` and of those behind it that are of the same job.
+// Computes the tags of the datagram `first` and of those after it that are of the same job.
 void Keyring::tag_train(const PacketKey& key, std::size_t first) {
   const std::size_t most = std::min(kGroup, train_.bytes.size() / train_.segment - first);
   const auto datagram = [&](std::size_t i) {

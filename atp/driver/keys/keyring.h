@@ -56,7 +56,7 @@ class Keyring final : public JobOwners {
   };
   Checked check(const Endpoint& from, std::span<std::uint8_t> datagram);
 
-  // The next datagrams to check lie one behind another in `train`, `segment` bytes each but for the
+  // The next datagrams to check lie one after another in `train`, `segment` bytes each but for the
   // last, and nobody changes one before it is checked.
   void begin_train(std::span<const std::uint8_t> train, std::size_t segment);
 
@@ -78,8 +78,8 @@ class Keyring final : public JobOwners {
   struct JobEntry {
     std::uint32_t tenant = 0;  // key_id() of its name
     PacketKey key{};
-    // The tenant is gone or has another key. The entry keeps the number for this tenant as long as
-    // the node has the job.
+    // The tenant is gone or has another key. The entry keeps the number for this tenant for as long
+    // as the node has the job.
     bool is_closed = false;
   };
   // Only packets with a right tag make entries, so a stranger cannot fill the table. If it is full,

@@ -111,7 +111,7 @@ TEST(Keyring, PacketsArriveAsTheyWereBeforeTheirTag) {
   }
 }
 
-// One of 64 bits of a tag, of the key's number, or of any byte of the packet.
+// Changes one bit of the tag, of the key's number, or of any byte of the packet.
 TEST(Keyring, NoChangedPacketIsAccepted) {
   Keyring rank = rank_with(tenant("vision", 1));
   Keyring node = node_with({tenant("vision", 1)});
@@ -126,7 +126,7 @@ TEST(Keyring, NoChangedPacketIsAccepted) {
   }
 }
 
-// Datagrams of one length, but for the last, one behind another as the kernel merges them.
+// Datagrams of one length, but for the last, one after another as the kernel merges them.
 struct Train {
   explicit Train(const std::vector<Bytes>& datagrams) : segment(datagrams[0].size()) {
     for (const Bytes& datagram : datagrams) {
@@ -300,8 +300,8 @@ TEST(Keyring, SomePacketsNeedNoTag) {
   } cases[] = {
       {"a question to a node", Keyring::Side::kNode, question(), true},
       {"a question to a rank", Keyring::Side::kRank, question(), false},
-      {"a refusal for the key's sake to a rank", Keyring::Side::kRank, refusal(RefusalReason::kKey),
-       true},
+      {"a refusal because of the key, to a rank", Keyring::Side::kRank,
+       refusal(RefusalReason::kKey), true},
       {"one that answers no JOIN", Keyring::Side::kRank, refusal(RefusalReason::kKey, 0), false},
       {"another refusal to a rank", Keyring::Side::kRank, refusal(RefusalReason::kWorldSize),
        false},

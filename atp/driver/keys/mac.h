@@ -20,8 +20,8 @@ namespace atp {
 using TenantKey = std::array<std::uint8_t, 32>;
 using PacketKey = std::array<std::uint8_t, 16>;
 
-// Fails in a build without libsodium, which can use no keys; call this first. The functions below
-// then stop the process.
+// Fails in a build without libsodium, which can use no keys; call this first. In such a build the
+// functions below stop the process.
 Status macs_available();
 
 // The key of all packets of a job.

@@ -33,7 +33,8 @@ PacketKey key() {
   return key;
 }
 
-// Those of this processor; on one that has none, packet_tags() does without.
+// The numbers of lanes that this processor has; without any, packet_tags() hashes one packet at a
+// time.
 std::vector<std::size_t> widths_here() {
   std::vector<std::size_t> widths{4, 8};
   std::erase_if(widths, [](std::size_t lanes) { return lanes > hash_lanes_here(); });

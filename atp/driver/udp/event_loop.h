@@ -200,7 +200,8 @@ class EventLoop {
     keys_->add_tags();
   }
 
-  // The address that `to` sees. There is a JOIN per rank and second, so asking the kernel is cheap.
+  // The address that `to` sees. There is one JOIN per rank per second, so asking the kernel is
+  // cheap.
   Endpoint source_towards(const Endpoint& to) const {
     Endpoint source = socket_.local();
     const OwnAddresses* own = socket_.own_addresses();

@@ -21,7 +21,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A path that gives no answer is tried this often, and each time for this long.
+// A path that gives no answer is tried this many times, each time for this long.
 constexpr int kTrials = 3;
 constexpr std::chrono::milliseconds kPatience{50};
 

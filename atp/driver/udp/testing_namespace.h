@@ -25,7 +25,7 @@ inline bool write_to(const char* path, const std::string& text) {
 }
 
 // Enters a network namespace; for an ordinary user, inside a user namespace. The user becomes root
-// there: others lose all rights in it with the first program that they start.
+// there: any other user would lose all rights in it with the first program started.
 inline bool enter_namespaces() {
   if (unshare(CLONE_NEWNET) == 0) return true;
   const std::string user = std::to_string(getuid()), group = std::to_string(getgid());
