@@ -28,7 +28,7 @@ struct OutPacket {
 
 class Outbox {
  public:
-  // `spare`: bytes left free behind each payload, for what the driver adds to it.
+  // `spare`: bytes left free after each payload, for what the driver adds to it.
   explicit Outbox(std::size_t packets = 2048, std::size_t bytes = std::size_t{4} << 20,
                   std::size_t spare = 0);
 

@@ -19,7 +19,7 @@ struct Circumstance {
   const char* name = "";
   When when = When::kExpected;
   void (*change)(atp_header& h) = [](atp_header&) {};
-  int times = 1;  // how often it arrives
+  int times = 1;  // how many times it arrives
   bool from_stranger = false;
 };
 

@@ -48,7 +48,7 @@ class Shares {
 
   const atp_share& operator[](Id id) const { return entries_[id].share; }
   // How many aggregators hold a sum or its result. The table could be searched for them, but each
-  // status of a node asks, and a table is far larger than the processor's caches.
+  // status of a node needs the number, and a table is far larger than the processor's caches.
   std::size_t held() const;
   void note_claim(Id id) {
     ++entries_[id].share.held;
@@ -80,7 +80,7 @@ class Shares {
     std::uint32_t tenant = 0;
     std::uint32_t quota = 0;
     std::uint32_t held = 0;
-    std::vector<Id> jobs;  // few: a tenant with a quota of aggregators should have one of jobs
+    std::vector<Id> jobs;  // few: a quota of aggregators should come with one of jobs
     bool operator==(const TenantShare&) const = default;
   };
 

@@ -47,7 +47,7 @@ enum class SwitchCounter : std::uint8_t {
   kCollisions,
   kOperationMismatches,
 
-  kEcnMarks,  // gradients sent with ECN, because of the uplink's virtual or our own receive queue
+  kEcnMarks,  // gradients sent with ECN: the uplink's virtual queue, or our receive queue, is long
 
   // Effects of PARAMETERs.
   kReleases,

@@ -11,9 +11,10 @@
 // sums to its parent, and forwards downward messages to the addressed children. All its state is
 // soft: it may vanish, return or lose its memory at any moment without causing a wrong sum.
 //
-// The node itself only dispatches packets by type. pipeline.h decides, upward carries sums up,
-// downward forwards messages down, join_relay learns the trees, answers refuses, sweep frees; all
-// work on one SwitchState. No packet makes it allocate, except a JOIN with a new rank or tree.
+// The node itself only dispatches packets by type. pipeline.h decides, upward.h carries sums up,
+// downward.h forwards messages down, join_relay.h learns the trees, answers.h refuses, sweep.h
+// frees; all work on one SwitchState. No packet makes it allocate, except a JOIN with a new rank or
+// tree.
 
 namespace atp {
 
@@ -35,7 +36,7 @@ class SwitchNode {
   // While set, every GRADIENT sent up carries ECN, because this switch's receive queue is long.
   void set_congested(bool congested) { state_.congested = congested; }
 
-  // From then on JOINs of jobs that are not known are refused (docs/protocol.md §2, *Draining*).
+  // From this call on, JOINs of unknown jobs are refused (docs/protocol.md §2, *Draining*).
   void drain() { state_.draining = true; }
   bool draining() const { return state_.draining; }
 

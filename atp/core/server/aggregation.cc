@@ -272,9 +272,9 @@ std::optional<std::uint32_t> Aggregation::take_from_a_later_one(Downlink& down, 
   return std::nullopt;
 }
 
-// Takes the slot of a fragment of another stream that some rank has not sent: it may belong to a
-// later operation, which a rank that waits for this one has not begun. Only this fragment, which
-// all ranks have sent, is sure to complete. A fragment that all ranks have sent keeps its slot.
+// All ranks have sent `fragment`, so it is sure to complete once it has a slot. Takes the slot of a
+// fragment of another stream that some rank has not sent: it may belong to a later operation, which
+// that rank begins only after this one. A fragment that all ranks have sent keeps its slot.
 std::optional<std::uint32_t> Aggregation::take_from_another_stream(Downlink& down,
                                                                    std::size_t stream,
                                                                    const Fragment& fragment) {

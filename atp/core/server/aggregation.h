@@ -17,13 +17,13 @@
 // A fragment becomes complete exactly once, when its bitmap holds every rank of the job. Its values
 // and next index are then final, and repeats of its PARAMETER differ in ECN at most. A fragment of
 // the fixed scale that overflowed int32 (the flag OVERFLOW, or a magnitude beyond 2^31 − 1) starts
-// again with an empty bitmap and exact float sums; others are floats from the start. For stalled
-// fragments the server sends FLUSH and NACK, to the oldest few of each stream at a time, so the
-// work of a timeout is bounded.
+// again with an empty bitmap and exact float sums; the other fragments with float sums have them
+// from the start. The server sends FLUSH and NACK for stalled fragments, but only for the oldest
+// few of each stream at a time, so the work of a timeout is bounded.
 
 namespace atp {
 
-// The ranks for which the oldest fragments wait, to which others have contributed.
+// The ranks awaited by the oldest fragments to which others have contributed.
 struct WaitedFor {
   RankSet ranks;
   Instant since{};
@@ -146,8 +146,8 @@ class Aggregation {
   Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
   void note_operation(Downlink& down, std::size_t stream, const PacketView& packet);
   RankSet named_of(Instant now, const Fragment& fragment) const;
-  // The ranks that have contributed to an operation of another stream, if that one and this one
-  // wait only for ranks that have contributed to the other of the two.
+  // If this operation and one of another stream each wait only for ranks that have contributed to
+  // the other: the ranks that have contributed to that one.
   RankSet crossed_with(const Downlink& down, std::size_t stream, const Fragment& fragment) const;
   bool is_crossed_for_good(Downlink& down, std::size_t stream, const Fragment& fragment);
 

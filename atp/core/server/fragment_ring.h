@@ -15,8 +15,8 @@
 // s is the highest complete sequence, no worker can send beyond s + Wmax. The sequences that may
 // arrive therefore fit the ring exactly: [c − Wmax, c + Wmax), where c = `completed_end()` is one
 // more than the highest complete sequence. place() tells whether a sequence from the wire is in
-// that range; callers must not pass any other to the rest. A slot is cleared when a new sequence
-// first uses it, so every step takes constant time.
+// that range; callers must not pass any other sequence to the other functions. A slot is cleared
+// when a new sequence first uses it, so every step takes constant time.
 //
 // The ring also has the aggregator index of each sequence (§5: at first its placement, then the one
 // in the PARAMETER of sequence − Wmax), so that it can name a fragment of which nothing has

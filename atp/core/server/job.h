@@ -18,7 +18,7 @@
 // One job, or rather one stream range of one incarnation of it, with a tree of its own
 // (docs/protocol.md §2). It is *joining* until all ranks have joined. Then its terms are fixed, the
 // memory for its sums is allocated, and every JOIN gets a JOIN_ACK on the path that it came by. It
-// ends when every rank has left or is lost, or, while joining, when no lease runs any more. Three
+// ends when every rank has left or is lost, or, while joining, when all leases have ended. Three
 // source files: job_joining.cc (how ranks join), job_leaving.cc (how they leave or detach), job.cc
 // (the rest).
 
@@ -71,7 +71,7 @@ class Job {
   Instant next_timeout() const;
 
   bool finished() const { return finished_; }
-  // Once: why the job has failed.
+  // Why the job has failed; returned only once.
   std::optional<JobFailure> take_failure();
   bool joining() const { return !aggregation_.has_value(); }
   const JobTerms& terms() const { return terms_; }

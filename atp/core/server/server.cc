@@ -194,9 +194,9 @@ Refusal Server::objection_by_quota(std::uint32_t job, std::size_t bytes) const {
   return check.refusal(bytes);
 }
 
-// A rank that was acknowledged before is a member of a job that had begun. This job has not, so the
-// server has lost the other one: it restarted, or all leases had ended. Its sums are gone, and if a
-// rank died meanwhile, the joining would never complete.
+// A rank that was acknowledged before is a member of a job that had begun. This job has not begun,
+// so the server has lost the rank's own: it restarted, or all leases had ended. That job's sums are
+// gone, and if a rank died meanwhile, the joining would never complete.
 std::optional<Rejection> Server::forgotten(const PacketView& packet, const Join& join) const {
   if (join.server_boot_id == 0) return std::nullopt;
   const bool other_life = join.server_boot_id != config_.boot_id;

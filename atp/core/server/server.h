@@ -45,7 +45,7 @@ class Server {
   // (H36).
   void set_congested(bool congested) { congested_ = congested; }
 
-  // From then on JOINs of jobs that are not known are refused (docs/protocol.md §2, *Draining*).
+  // From this call on, JOINs of unknown jobs are refused (docs/protocol.md §2, *Draining*).
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
 

@@ -12,8 +12,8 @@
 // JOINs renew and that expires by itself. Switch and server hold one per job and stream range.
 //
 // Invariants: the children's ranks are disjoint (the newest JOIN of a rank decides its child);
-// attached() and detached() are disjoint and together hold exactly the ranks whose lease runs; of
-// two statements about a rank, the higher number of detachments counts, with equal numbers
+// attached() and detached() are disjoint and together hold exactly the ranks with a running lease;
+// of two statements about a rank, the higher number of detachments counts, with equal numbers
 // *attached*.
 
 namespace atp {

@@ -52,9 +52,9 @@ class CongestionWindow {
   std::uint64_t most_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t threshold_ = ~std::uint64_t{0};  // slow start below it
-  std::uint64_t answered_ = 0;                   // since the last cut
-  std::uint64_t next_cut_ = 0;  // no cut before: answers until then precede the last
-  std::uint64_t credit_ = 0;    // answered since the last step of growth
+  std::uint64_t answered_ = 0;                   // bytes so far
+  std::uint64_t next_cut_ = 0;                   // no cut until answered_ has reached this
+  std::uint64_t credit_ = 0;                     // answered since the last step of growth
 };
 
 }  // namespace atp

@@ -87,8 +87,8 @@ class LossRecovery {
   void start_timer(Instant now, RetransmissionTimeout& clock);
   TimerAction on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock);
 
-  // `answered`, a copy of its entry in the window, has its PARAMETER. Returns whether that shows
-  // another loss: one more fragment needed a paced repeat.
+  // The PARAMETER of a fragment has arrived; `answered` is a copy of its entry in the window.
+  // Returns whether that shows another loss: one more fragment needed a paced repeat.
   bool on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
                  RetransmissionTimeout& clock);
   // The oldest fragment that three later answers have overtaken and that is too late for mere

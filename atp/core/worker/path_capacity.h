@@ -27,10 +27,10 @@ class PathCapacity {
  private:
   Duration shortest() const { return std::min(shortest_, earlier_shortest_); }
 
-  // For how long a shortest round trip counts, at least; a new route may be longer.
+  // A shortest round trip counts for at least this long; a new route may be longer.
   static constexpr Duration kMemory = std::chrono::seconds(10);
-  // A round is at least this many round trips, so that answers that arrive in one train count as
-  // what they are.
+  // A round is at least this many round trips, so that answers that arrive together in a train do
+  // not make the path look faster than it is.
   static constexpr int kRoundTrips = 2;
   static constexpr int kEpochRounds = 8;
 

@@ -35,7 +35,7 @@
 
 namespace atp {
 
-// A fragment in which the server waits without knowing what people call its operation.
+// A fragment that the server waits for, of an operation whose description it does not know.
 struct Question {
   ControlHead head;  // of the answer
   OperationId operation = 0;
@@ -97,7 +97,7 @@ class Worker {
   // many were submitted to the stream since its oldest unanswered one.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
-  // An operation in which the server waits without knowing what people call it. The application
+  // An operation that the server waits for, and whose description it does not know. The application
   // answers with describe(), for the displays of the server and the switches.
   std::optional<OperationId> asked_about() const;
   void describe(OperationId id, std::string_view text);

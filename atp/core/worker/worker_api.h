@@ -67,7 +67,7 @@ struct WorkerConfig {
   std::uint32_t max_operations = 4096;  // submitted, with their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);
   // After this time the application is told which ranks its operations wait for, and later when
-  // that is over; about the same ranks not again within the pause.
+  // that is over; it is not told about the same ranks again within the pause.
   Duration tell_waiting = std::chrono::seconds(1);
   Duration tell_waiting_pause = std::chrono::seconds(10);
   std::uint64_t seed = 1;
@@ -99,7 +99,7 @@ struct OperationSpec {
 
 enum class FailureCode : std::uint8_t {
   kNoProgress,  // ranks: those missing, as far as the server has reported
-  kOverdue,     // an operation has not ended by its `ends_by`; ranks: as above; time_out: its
+  kOverdue,     // an operation has not ended by its `ends_by`, after time_out; ranks: as above
   kOperationMismatch,  // ranks: those with this worker's operation; other: the others. If this
                        // worker is in neither, it had not reached that operation yet
   kRankLost,           // ranks: those whose leases ended

@@ -220,8 +220,8 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
   if (current) {
     (path == Path::kTree ? tree_join_ : straight_join_).answer(turn.now, config.timing);
   }
-  // A probe through the tree was answered, so the tree works again. Only the answer to its own
-  // probe says so.
+  // A probe through the tree was answered, so the tree works again. Only the answer to the worker's
+  // own probe shows this.
   if (current && path == Path::kTree && attachment_.may_return(turn.now)) {
     attach(turn);
     change.new_path = true;

@@ -126,10 +126,10 @@ class WorkerMembership {
   Instant server_heard_{};
   Instant tree_heard_ = kNever;  // kNever: not yet
   Instant straight_heard_{};
-  Instant straight_since_ = kNever;  // since when answers come straight but not through the tree
+  Instant straight_since_ = kNever;  // since when only the straight path has answered
   Instant parent_heard_{};           // its last *here*
   bool server_unreachable_ = false;
-  Instant suspected_ = kNever;   // since when the tree is suspected; a straight answer confirms it
+  Instant suspected_ = kNever;   // when the tree became suspect; a straight answer confirms it
   bool straight_works_ = false;  // seen before the suspicion, or ICMP reported the parent
   Instant convicted_ = kNever;   // when the tree counts as dead, unless it answers before
   bool silence_told_ = false;
@@ -137,7 +137,7 @@ class WorkerMembership {
   RankSet missing_;
   std::optional<Failure> no_room_;  // while joining: a node has no room for this job now
   Instant no_room_since_{};
-  Instant waiting_since_ = kNever;  // since when there is no answer but a *waiting for*
+  Instant waiting_since_ = kNever;  // since when there has been no answer but a *waiting for*
   RankSet waiting_named_;           // the ranks named to the application since then
   RankSet named_last_;              // the ranks named to it last, and when
   Instant named_at_ = Instant::min();

@@ -102,8 +102,8 @@ void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& sta
                                       bool is_answer) {
   attachment_.on_waiting_for();
   no_room_.reset();  // the job has room after all: only its ranks get this
-  // Ranks that disagree are also told about fragments that they have not sent themselves. That
-  // others have not sent what this rank waits for is more useful.
+  // Ranks that disagree are also told about fragments that they have not sent themselves. It is
+  // more useful to report that others have not sent what this rank waits for.
   if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
   missing_ = status.about;
   if (!joined()) return;
@@ -115,7 +115,7 @@ void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& sta
   if (turn.now >= waiting_since_ + turn.config.tell_waiting) tell_of_waiting(turn, status.about);
 }
 
-// Reports each rank once per episode of waiting, and not again those of a recent episode.
+// Reports each rank once per episode of waiting, and does not repeat those of a recent episode.
 void WorkerMembership::tell_of_waiting(WorkerTurn& turn, const RankSet& ranks) {
   if (waiting_named_.contains(ranks)) return;
   const bool lately = turn.now < named_at_ + turn.config.tell_waiting_pause;

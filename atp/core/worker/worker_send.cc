@@ -106,7 +106,7 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
 // Sending all exponents of a tensor first would take a pass over all of it while the link lies
 // idle. But exponents queue behind values that were already sent, so they must be ahead by more
 // than a window of those. Eight fragments of exponents cover 2,048 packets if values have 16 bits.
-// (They do not hold back while a small operation waits behind them, which is more urgent.)
+// (They are not held back while a small operation, which is more urgent, waits behind them.)
 bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence) {
   constexpr std::uint64_t kAhead = 8;
   const std::uint64_t number = sequence - exponents.first_sequence;
@@ -124,8 +124,8 @@ bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
   // A stream may always have one fragment in flight. Otherwise workers with different windows could
-  // fill them with different streams, and each would wait for fragments that the other may not
-  // send.
+  // fill them with different streams, and each would wait for fragments that the other is not
+  // allowed to send.
   const auto fits = [&](const FragmentShape& shape) {
     return stream.window.idle() ||
            in_flight_bytes_ + atp_packet_bytes(words, shape.kind, shape.value_count) <=

@@ -5,8 +5,8 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// What a worker reports of the ranks that it waits for, and tells the server of its operation
-// (docs/protocol.md §6, *Waiting for*).
+// What a worker reports about the ranks that it waits for, and what it tells the server about its
+// operation (docs/protocol.md §6, *Waiting for*).
 
 namespace atp {
 namespace {
