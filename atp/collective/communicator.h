@@ -53,8 +53,8 @@ struct CommunicatorOptions {
   // end, and shutdown() waits for the other ranks to leave it. Absent: no such server.
   std::optional<Endpoint> own_server;
   PortRange ports;  // for its UDP sockets, one per lane
-  // The key of its packets, for switches and servers that serve only jobs with keys; absent: none
-  // has a tag. With own_server it must be the tenant's.
+  // The key of its packets, for switches and servers that serve only jobs with keys; absent:
+  // packets have no tags. With own_server it must be the tenant's.
   std::optional<RankKey> key;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floating-point sums travel unless an operation asks for another format (docs/protocol.md
@@ -238,12 +238,12 @@ class Communicator {
   // The ranks that this rank's oldest operation waits for, if it has waited for a second; with
   // several lanes, those of the longest wait.
   std::optional<WaitedForRanks> waited_for() const;
-  // How long sums in the network have waited so far for a single other rank, by rank: the waits
-  // that the server has reported, at the earliest after a time-out of a fragment.
+  // How long sums in the network have waited so far for a single other rank, by rank. These are the
+  // waits that the server has reported; it reports none before a fragment has timed out.
   std::map<Rank, Duration> waits() const;
   // Why the job has failed, if it has.
   std::optional<std::string> failure() const;
-  FailureKind failure_kind() const;  // kNone as well after an abort() or a fork
+  FailureKind failure_kind() const;  // also kNone after an abort() or a fork
 
   // The digest of this rank's results, from the first operation up to the first that has not ended;
   // equal on all ranks. Nothing if the options did not ask for it.

@@ -24,13 +24,13 @@ namespace atp {
 // their results. All ranks submit the same operations in the same order, and every decision here
 // depends on that order alone, never on timing.
 //
-// If digests are compared, operations behind the last one of a comparison are held until the
-// results before it are there: the comparison needs them and goes first.
+// If digests are compared, operations after the last one that a comparison covers are held until
+// all results that it covers have arrived: the comparison needs these, and goes first.
 //
 // With a ring as a second path, the path of an operation is chosen when it is sent, in the order of
 // submission, by a rule that is the same on all ranks. From time to time the ranks exchange their
 // times, with an internal operation that has no number. The times of an exchange take effect when
-// the next one is due; the operation behind that waits until the first has ended.
+// the next one is due; the operation that follows waits until the earlier exchange has ended.
 //
 // Callers submit, and the lanes' threads report which operations have ended. Callbacks run outside
 // the lock, since they may submit the next operation. The dispatcher lives as long as an operation
@@ -57,7 +57,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   // Why the job has failed, in any lane.
   std::optional<std::string> failure() const;
-  // kNone as well if the job was only told to leave.
+  // Also kNone if the job was only told to leave.
   FailureKind failure_kind() const;
   // The number of operations submitted so far.
   std::uint64_t submitted();

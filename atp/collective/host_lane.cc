@@ -199,7 +199,7 @@ void HostLane::round() {
   }
 }
 
-// The engine's failure does not say whom it waited for at last.
+// The engine's failure does not say whom it was waiting for last.
 void HostLane::record_waits() {
   if (engine_.waiting()) {
     waited_for_ = engine_.waiting()->ranks;

@@ -22,8 +22,8 @@ struct HostLaneReport {
 // A communicator's path through the memory of its host.
 //
 // The engine is driven by the lane's thread, or by the caller of an operation that waits for it
-// anyway: that avoids waking another thread, which takes longer than a small sum. The driver holds
-// driving_, and until it releases it, it does all the thread's work, also for other callers'
+// anyway: that avoids waking another thread, which takes longer than a small sum. Whoever holds
+// driving_ is the driver, and does all the thread's work, including that for other callers'
 // operations.
 //
 // If the job has several hosts, the leader of this one connects it with the others, before there

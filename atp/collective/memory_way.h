@@ -13,8 +13,8 @@ struct MemoryMeeting {
   JobKey job;                // as workers of this job
 };
 
-// The job in which all ranks are workers of their own, if the ranks of a host cannot share memory
-// although its own workers are the hosts (docs/protocol.md §5, *Hosts as workers*).
+// The job in which every rank is a worker, for when the hosts are the workers of `job` but the
+// ranks of some host cannot share memory (docs/protocol.md §5, *Hosts as workers*).
 JobKey job_of_all_ranks(const JobKey& job);
 
 // An error: a rank is missing, or there is neither memory nor a route.

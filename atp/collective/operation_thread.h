@@ -87,7 +87,7 @@ class OperationThread {
     if (asleep) waker_->wake();
     return std::nullopt;
   }
-  // Why it takes no more operations, if it does not.
+  // Why it takes no more operations; nothing if it still does.
   std::optional<std::string> refusal() const {
     const std::lock_guard lock(mutex_);
     return refusal_ ? std::optional(why_refused()) : std::nullopt;
@@ -208,9 +208,9 @@ class OperationThread {
     return std::exchange(commands_, {});
   }
   // Publishes the progress and then finishes the ended operations, so that their callers see the
-  // progress as it was at the end. An operation counts as pending until its caller is notified,
-  // which may submit further operations. True: there are new commands, which come before anything
-  // else, because a caller that leaves may free its operations' memory.
+  // progress as it was at the end. An operation counts as pending until its caller, which may
+  // submit further ones, has been notified. True: there are new commands, which come before
+  // anything else, because a caller that leaves may free its operations' memory.
   bool publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
     {
       const std::lock_guard lock(mutex_);

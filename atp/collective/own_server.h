@@ -47,7 +47,7 @@ class OwnServer {
   struct Board {
     Counters<ServerCounter> counters;
     std::size_t waiting = 0;   // callers that wait for the list of jobs
-    std::uint64_t looked = 0;  // how often the jobs were listed
+    std::uint64_t looked = 0;  // how many times the jobs were listed
     std::vector<JobKey> jobs;  // those that have a rank
   };
 

@@ -52,7 +52,8 @@ class Participant {
   // Passes waiting operations to the worker and handles its events.
   void on_round(Instant now);
 
-  // The operations that have ended since; to be told once failure() and the counters are published.
+  // The operations that have ended since the last call. Tell their callers after failure() and the
+  // counters have been published.
   std::vector<EndedOperation<PendingOperation>> take_ended() { return std::exchange(ended_, {}); }
 
   ParticipantPhase phase() const { return phase_; }
@@ -62,7 +63,7 @@ class Participant {
   const std::optional<std::string>& failure() const { return failure_; }
   // kNone for one that leave() or stop() was told.
   FailureKind failure_kind() const { return failure_kind_; }
-  // The ranks that the oldest operation has waited for, if for a second.
+  // The ranks that the oldest operation waits for, if it has waited for a second.
   std::optional<WaitedForRanks> waited_for(Instant now) const;
   // By the worker's own rank numbers.
   const std::shared_ptr<const SlowRank::Waits>& waits() const { return slow_.waits(); }

@@ -185,7 +185,7 @@ TEST(SeveralHosts, CarryOutManyOperationsInFlightOverTwoServers) {
   shut_down(hosts);
 }
 
-// The errors of the ranks of two hosts of two, which repeat `call` until it fails.
+// The errors of the ranks of two hosts with two ranks each, which repeat `call` until it fails.
 using Call = std::function<Status(Communicator&, std::size_t rank)>;
 std::vector<std::string> errors_of(const std::vector<CommunicatorOptions>& options,
                                    const Call& call) {
@@ -297,8 +297,9 @@ TEST(SeveralHosts, CannotHaveARankWithAServerOfItsOwn) {
 
 const HostOf kTwoAndTwo = {0, 0, 1, 1};
 
-// A process with ranks of a job on two hosts of two. The thread sanitizer demands that it is forked
-// before this process starts the threads of a cluster; it gets the cluster's addresses later.
+// A process with some ranks of a job on two hosts with two ranks each. The thread sanitizer demands
+// that it is forked before this process starts the threads of a cluster; it gets the cluster's
+// addresses later.
 class ForkedRanks {
  public:
   using Body = std::function<int(const std::vector<CommunicatorOptions>&)>;

@@ -57,7 +57,7 @@ inline std::string text_of(const Task& task) {
          (task.options.segments.empty() ? "" : " in segments");
 }
 
-// A thread sanitizer takes minutes for what takes seconds otherwise.
+// The thread sanitizer takes minutes for what takes seconds otherwise.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr std::size_t kLongest = 60'001;
 #else

@@ -77,7 +77,7 @@ class WaySamples {
 };
 
 // The numbers of operations after which the ranks exchange their times: 4, 8, 16 and so on up to
-// `every`, and then after each `every` (0: never), so that short programs profit as well.
+// `every`, and then after each `every` (0: never), so that short programs benefit as well.
 class ExchangePoints {
  public:
   static constexpr std::uint64_t kFirst = 4;
@@ -97,7 +97,7 @@ struct WayCounts {
   std::array<std::uint64_t, kSumWays> operations{};  // by index_of(), that both could take
   std::uint64_t trials = 0;                          // of these, trials of the other path
   std::uint64_t judgements = 0;                      // exchanges of all ranks' times
-  std::uint64_t changes = 0;                         // how often these changed the path of a size
+  std::uint64_t changes = 0;                         // times that these changed the path of a size
   // The number of bytes from which the ring is used; nothing if it is used for no size.
   std::optional<std::size_t> ring_from;
 };
@@ -135,7 +135,7 @@ class WayChoice {
   std::uint64_t trials() const { return trials_; }
   std::uint64_t changes() const {
     return changes_;
-  }  // how often judge() changed the path of a size
+  }  // how many times judge() changed the path of a size
 
  private:
   struct SizeClass {

@@ -75,7 +75,7 @@ const std::vector<Judgement> kJudgements = {
     {"nothing was measured", no_times(), kRing},
     {"the network is faster than was expected", times(kMiB, 12'000, 16'000), kNetwork},
     {"the ring is slower than was expected", times(kMiB, kNoTime, 60'000), kNetwork},
-    {"the ring is slower, but the network too", times(kMiB, 90'000, 60'000), kRing},
+    {"the ring is slower, but so is the network", times(kMiB, 90'000, 60'000), kRing},
     {"a path keeps sizes at which it is hardly slower", times(kMiB, 10'000, 10'500), kRing},
     {"but not a microsecond more", times(kMiB, 10'000, 10'501), kNetwork},
     {"other sizes do not count", times(2 * kMiB, 12'000, 16'000), kRing},

@@ -11,15 +11,15 @@ namespace {
 
 // The maximum bytes of all ranks together in an operation that each rank sums whole.
 constexpr std::size_t kMostSummedWhole = 64 * 1024;
-// How often this rank yields before it asks to be woken. With more ranks than cores the others need
-// the processor to go on; otherwise a yield returns at once, and this is a short spin.
+// How many times this rank yields before it asks to be woken. With more ranks than cores the others
+// need the processor to go on; otherwise a yield returns at once, and this is a short spin.
 constexpr int kYields = 40;
 // The maximum time to spend yielding: on a crowded machine each yield may take a while, and the
 // driving thread must check its time-outs.
 constexpr std::chrono::milliseconds kMostYielding{20};
 // A yield of this length went to another program, for a time slice: no rank needs that long for its
-// part of a piece. Each piece of a large tensor would cost one. A rank that sleeps is woken ahead
-// of other programs, so this many waits then sleep at once.
+// part of a piece. Each piece of a large tensor would cost such a slice. A rank that sleeps is
+// woken ahead of other programs, so the next kWaitsWithoutYields waits sleep at once.
 constexpr std::chrono::milliseconds kSlowYield{1};
 constexpr int kWaitsWithoutYields = 256;
 // The maximum sleep after that: its own process may have news for it.
@@ -267,7 +267,7 @@ void HostEngine::take() {
     take_share(own);
   } else if (own.entry->collective() == HostCollective::kReduce &&
              own.entry->asked.request->root != options_.rank) {
-    // The root's alone.
+    // Only the root takes the result.
   } else if (own.whole) {
     own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end, to);
   } else {

@@ -170,8 +170,9 @@ class HostEngine {
     OutgoingSums outgoing;
     std::size_t written = 0;  // values
     bool is_written = false;
-    // If it exchanges blocks: its first piece, which carries the longest block of each rank, and
-    // the longest of all once all ranks have written theirs. Until then nobody knows its end.
+    // If it exchanges blocks: its first piece, which carries the length of each rank's longest
+    // block; and the longest of all, once all ranks have written that piece. Until then nobody
+    // knows where the operation ends.
     std::uint64_t first_piece = 0;
     std::optional<std::size_t> longest;
   };

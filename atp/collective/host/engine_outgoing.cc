@@ -5,8 +5,8 @@
 namespace atp {
 namespace {
 
-// For how many pieces the exponents are sent ahead of the words, so that the network always has
-// values to send while it agrees on exponents. Less than the number of slots.
+// How many pieces ahead of the words the exponents are sent, so that the network always has values
+// to send while it agrees on exponents. Less than the number of slots.
 constexpr std::uint64_t kAhead = 3;
 // How much longer the time-out in the network is than on a host. So the host of a missing rank
 // finds it first, and the others learn from that host which rank it is.

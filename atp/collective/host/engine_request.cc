@@ -22,7 +22,7 @@ std::uint32_t fingerprint_of(const std::vector<std::size_t>& lengths) {
 // Before a block's first bytes in its cell: its length, which the receiver compares with its own.
 using BlockLength = std::uint64_t;
 
-// The bytes of a block that begin and end with the piece.
+// The bytes of a block that lie in the piece from `begin` to `end`.
 template <class Block>
 Block part_of(Block block, std::size_t begin, std::size_t end) {
   const std::size_t from = std::min(begin, block.size());
@@ -111,7 +111,7 @@ void HostEngine::take_share(const Piece& piece) {
   }
 }
 
-// Whether all ranks' first pieces are there, and so the longest block of all.
+// Whether all ranks have written their first pieces, which show the longest block of all.
 bool HostEngine::knows_longest(Entry& entry) {
   if (entry.longest) return true;
   if (!is_through(Phase::kWritten, entry.first_piece)) return false;

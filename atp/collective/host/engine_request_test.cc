@@ -136,7 +136,7 @@ class Call {
     }
     return true;
   }
-  // At other ranks than the root the input stays as it is.
+  // At ranks other than the root the input stays as it is.
   bool is_right_reduce() const {
     if (rank_ != request_.root) return input_ == floats_of_rank(rank_, input_.size() / 4);
     const auto* sums = reinterpret_cast<const float*>(input_.data());
@@ -243,7 +243,8 @@ std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>&
   return failures;
 }
 
-// Rank 1 of 3 dies after this many rounds of work; at the latest the next operation fails.
+// Rank 1 of 3 dies after this many rounds of work; if no operation in progress fails, the next one
+// does.
 TEST(HostRequest, ARankLostAfterAnyRoundOfWorkIsNamed) {
   for (const auto collective :
        {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast,

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostEngines, ::testing::Values(1U, 2U, 3U, 8U),
                          ::testing::PrintToStringParamName());
 
 // Rank 1 of 3 does this many rounds of work, each after all others had theirs, and dies. Operations
-// that the others have not ended by then fail, at the latest the next one.
+// that the others have not ended by then fail; if there are none, the next one does.
 TEST(HostEngine, NamesARankThatDiesAfterAnyRoundOfWork) {
   for (std::size_t rounds = 0; rounds < 10; ++rounds) {
     Host host(3);

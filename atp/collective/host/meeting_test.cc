@@ -177,7 +177,8 @@ TEST(HostMeeting, TellsACallerThatItsVersionDiffers) {
 }
 
 TEST(HostMeeting, WithoutMemoryTellsAllRanksWhichOneLacksIt) {
-  // No file may be as large as a segment: in a process of its own, as the limit stays.
+  // No file may be as large as a segment. This runs in a process of its own, because the limit
+  // stays.
   const JobKey job = new_job();
   const pid_t leader = fork();
   if (leader == 0) {

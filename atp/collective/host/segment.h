@@ -94,7 +94,7 @@ struct HostBoard {
     std::atomic<std::uint32_t> process;
     alignas(64) std::array<HostOperationHeader, kMostSlots> headers;
   };
-  // Whether there is a failure: being_told_by() the rank that found it until its text is there.
+  // Whether there is a failure. Until its text is written: being_told_by() the rank that found it.
   static constexpr std::uint32_t kNotFailing = 0;
   static constexpr std::uint32_t kFailed = 1;
   static constexpr std::uint32_t being_told_by(std::size_t rank) {

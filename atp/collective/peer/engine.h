@@ -123,7 +123,7 @@ class PeerEngine {
   void count_wait() { counters_.add(PeerCounter::kWaits); }
 
  private:
-  // Collectives have a number of their own; transfers that of this rank.
+  // Collectives are numbered by the group, transfers by this rank.
   struct TaskKey {
     bool is_transfer = false;
     std::uint64_t number = 0;

@@ -71,7 +71,7 @@ class Peers {
   void stop(const std::string& why);
 
   std::optional<std::string> failure() const;
-  FailureKind failure_kind() const;  // kNone as well after an abort() or a fork
+  FailureKind failure_kind() const;  // also kNone after an abort() or a fork
   bool on_own_thread() const;
   PeerCounterList counters() const;
 

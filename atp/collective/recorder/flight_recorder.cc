@@ -122,7 +122,7 @@ bool FlightRecorder::note(GroupNumber group, RecordedKind kind, std::string_view
   bool is_first = false;
   if (kind == RecordedKind::kFailure && found != nullptr) {
     is_first = found->group.failure.empty();
-    // Each operation in flight repeats the cause behind its own name.
+    // Each operation in flight repeats the cause after its own name.
     if (!is_first && text.ends_with(found->group.failure)) return false;
     if (is_first) found->group.failure = text;
   }

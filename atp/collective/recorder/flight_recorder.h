@@ -199,7 +199,7 @@ class RecordedGroup {
  public:
   using Token = FlightRecorder::Token;
 
-  // Starts the writing of files, if the environment asks for any.
+  // Starts writing files, if the environment asks for any.
   static std::shared_ptr<RecordedGroup> open(RecordedGroupInfo info);
   // The same for ranks that are connected with each other: `kind` and the token that they share
   // name the group. `names`: what the ranks are called; those without a name have their number.
@@ -213,9 +213,9 @@ class RecordedGroup {
   // For a description that is known only once the group is made.
   void describe(std::string description) { recorder_.describe(number_, std::move(description)); }
   Token begin(const OperationStart& start) { return recorder_.begin(number_, start); }
-  // A failure has the files written.
+  // A failure causes the files to be written.
   void end(Token token, const Status& status);
-  // The same when an operation's `done` is called, which may be none.
+  // The same when the returned function is called; it then calls `done`, which may be empty.
   static std::function<void(const Status&)> ending(std::shared_ptr<RecordedGroup> group,
                                                    Token token,
                                                    std::function<void(const Status&)> done);
@@ -226,7 +226,7 @@ class RecordedGroup {
   void refused(Token token) { recorder_.end(token, false); }
   // `ranks`: in the group.
   void note(RecordedKind kind, std::string_view text, const std::vector<std::size_t>& ranks = {});
-  // Has the files written.
+  // Causes the files to be written.
   void failed(std::string_view why, const std::vector<std::size_t>& ranks = {});
 
  private:

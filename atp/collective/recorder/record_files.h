@@ -31,7 +31,7 @@ struct RecorderSettings {
 // The first call prepares the folder, starts the thread and takes the signals, if the environment
 // asks for files. A signal for which the program has its own handler is left alone.
 void start_writing_records();
-// Has the files written soon. Does nothing if none were asked for.
+// Causes the files to be written soon. Does nothing if none were asked for.
 void ask_for_records(const std::string& reason);
 // Waits until everything asked for so far is written; at most this long.
 void wait_for_records(std::chrono::milliseconds most);

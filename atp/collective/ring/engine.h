@@ -69,8 +69,8 @@ class RingEngine {
   // Moves data, reads messages, and ends operations that are complete or overdue. `ready`: the
   // result of poll() for the interests.
   void work(SteadyTime now, const std::array<pollfd, 4>& ready);
-  // The operations that have ended since; the caller finishes them, since a callback may do
-  // anything and must see the counters as they were at the end.
+  // The operations that have ended since the last call; the caller finishes them, since a callback
+  // may do anything and must see the counters as they were at the end.
   std::vector<EndedOperation<RingOperation>> take_ended() { return std::exchange(ended_, {}); }
   // Fails for a reason from outside, and tells the neighbours this reason.
   void stop(const std::string& why) { fail(why, FailureKind::kNone); }

@@ -72,7 +72,7 @@ class Ring {
 
   // Why the ring has failed, if it has.
   std::optional<std::string> failure() const;
-  FailureKind failure_kind() const;  // kNone as well after an abort() or a fork
+  FailureKind failure_kind() const;  // also kNone after an abort() or a fork
   // False: at `until` there were still operations in flight.
   bool wait_until_idle(std::chrono::steady_clock::time_point until);
   bool on_own_thread() const;

@@ -222,7 +222,7 @@ TEST(RingWay, IfOnePathFailsBothFail) {
       std::vector<float> tensor(5000, 1.0F);
       ASSERT_EQ(message(ways.at(rank).all_reduce(tensor).wait()), "");
       if (rank == 1) ways.at(rank).abort("planted");
-      // Not every operation must fail while the other ranks have not learned of it yet.
+      // An operation need not fail before the other ranks have learned of it.
       std::string failure;
       for (int i = 0; i < 1000 && failure.empty(); ++i) {
         failure = message(ways.at(rank).all_reduce(tensor).wait());
