@@ -1,4 +1,4 @@
-"""For all tests: a working SIGINT, and what needs network namespaces fails without them."""
+"""For all tests: SIGINT works, and tests that need network namespaces fail without them."""
 
 import signal
 
@@ -8,8 +8,8 @@ from lab.requirements import missing
 
 
 def pytest_configure():
-    # A shell that starts pytest in the background makes it deaf to SIGINT, and so every program
-    # that a test starts and interrupts.
+    # A shell that starts pytest in the background makes it ignore SIGINT, and with it every
+    # program that a test starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -44,13 +44,13 @@ def blocks(page):
 
 
 def shown(page, beginning):
-    """The text of the page's block whose first line begins so."""
+    """The text of the page's block whose first line has this beginning."""
     (text,) = {one.text for one in blocks(page) if one.first_line.startswith(beginning)}
     return text
 
 
 def command_line(page, beginning):
-    """The only line with a command of the page that begins so, for a test to run."""
+    """The only line of the page that is a command with this beginning, for a test to run."""
     lines = [line for one in blocks(page) if one.language == "sh" for line in typed(one.text)]
     (line,) = [line for line in lines if f"{line} ".startswith(f"{beginning} ")]
     return line

@@ -31,7 +31,7 @@ def outside_bound(case: Case, result: np.ndarray) -> list[int]:
 
 
 def complaint(case: Case, result: np.ndarray) -> str | None:
-    """The error in a case's result, or an empty text."""
+    """The error in a case's result, or None."""
     wanted = expected(case)
     if result.shape != wanted.shape or result.dtype != wanted.dtype:
         return f"{case}: {result.dtype}{result.shape} instead of {wanted.dtype}{wanted.shape}"

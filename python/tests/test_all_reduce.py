@@ -131,7 +131,7 @@ def test_many_operations_in_flight_end_in_any_order_of_waiting(ranks):
         assert result == [(2.0 * i + 1, 2.0 * i + 1) for i in range(50)]
 
 
-def test_a_future_runs_its_callback_also_when_the_work_is_dropped(ranks):
+def test_a_future_runs_its_callback_even_when_the_work_is_dropped(ranks):
     def body(rank):
         futures = []
         for i in range(20):

@@ -94,7 +94,7 @@ SURVIVORS = [rank for rank in range(RANKS) if rank != VICTIM]
 
 
 def fail_when(victim):
-    """A body: the victim does that, the others' next sum fails; what files there were then."""
+    """A body in which victim() makes the others' next sum fail; they return the files of then."""
 
     def body(rank):
         train()
@@ -136,7 +136,7 @@ def test_the_page_shows_the_report_of_a_job_whose_rank_2_was_killed(tmp_path):
         text=True,
         timeout=120,
     )
-    assert done.returncode != 0, "torchrun tells that a rank has failed"
+    assert done.returncode != 0, "torchrun reports that a rank has failed"
     assert of_the_page("atp report", folder)[:2] == ["atp", "report"]
     done = subprocess.run([PROGRAM, "report", folder], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -409,7 +409,7 @@ def test_a_disk_that_is_full_leaves_the_older_file_and_a_line(ranks, folder, cap
     everything = [f"atp_rank_{rank}" for rank in range(RANKS)]
     for outcome in run(ranks, "memory", body):
         assert outcome.value == (True, everything), outcome
-    # The limit is one of the line on stderr, too.
+    # The limit of 100 bytes also cuts the line on stderr.
     assert f"cannot write {folder}"[:60] in capfd.readouterr().err
 
 
@@ -429,7 +429,7 @@ def test_torchs_variables_are_followed(ranks, tmp_path, monkeypatch):
     assert "all_reduce #10" in done.stdout and "all_reduce #6" not in done.stdout
 
 
-def test_a_size_that_is_no_number_is_an_error_that_names_the_variable(ranks, monkeypatch):
+def test_a_size_that_is_not_a_number_is_an_error_that_names_the_variable(ranks, monkeypatch):
     monkeypatch.setenv("ATP_FLIGHT_RECORDER_SIZE", "lots")
     for outcome in run(ranks, "memory", lambda rank: None):
         assert 'ATP_FLIGHT_RECORDER_SIZE="lots" is not a whole number from 0 to' in outcome.error

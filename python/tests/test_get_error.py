@@ -102,7 +102,7 @@ def test_a_rank_to_which_another_one_reports_its_time_out_has_a_remote_error(ran
 
 @on_all
 def test_the_first_error_stays(ranks, way):
-    """The connections between ranks fail first, the group's own path later and otherwise."""
+    """The connections between ranks fail first, the group's own path later and differently."""
 
     def body(rank):
         total(torch.int64)

@@ -157,7 +157,7 @@ def test_without_keys_the_store_is_used_no_more_than_before(ranks, key, monkeypa
     )
 
     def for_keys(rank):
-        """Reading the ranks' presence and what concerns "keys", of all that the meeting did."""
+        """How often the meeting has read who is present, and its calls about "keys"."""
         assert ("get", "job") in used
         reads = [name for method, name in used if method == "multi_get" and "present" in name]
         return len(reads), [method for method, name in used if "keys" in name]
@@ -239,8 +239,8 @@ def test_each_start_of_the_groups_has_keys_whoever_leads_it(ranks, network, key,
 
 
 @pytest.mark.parametrize("job", [None, 7])
-def test_a_training_that_torchrun_restarts_has_keys_again(network, key, tmp_path, job):
-    """Rank 0 alone has the file. With a job of its own, only the incarnation is another one."""
+def test_training_that_torchrun_restarts_has_keys_again(network, key, tmp_path, job):
+    """Rank 0 alone has the file. With a given job, only the incarnation changes."""
     folder = tmp_path / "training"
     folder.mkdir()
     environment = {

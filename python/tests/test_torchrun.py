@@ -38,7 +38,7 @@ def torchrun(folder, way, route, kill, backend="static"):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_training_with_a_killed_worker_ends_with_the_same_bits_as_an_undisturbed_one(
+def test_training_with_a_killed_worker_ends_with_the_same_bits_as_undisturbed_training(
     network, tmp_path, way
 ):
     undisturbed = torchrun(tmp_path / "undisturbed", way, network.route, kill=-1)

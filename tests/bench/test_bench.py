@@ -44,8 +44,8 @@ def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
     carried = {
         row["way"]: row["bytes_of_a_rank"] for row in result["rows"] if row["workload"] == "star"
     }
-    # Both directions of a link, of 1 MiB: what int16 is for. A rank that a busy machine keeps from
-    # running sends some packets again, so only what would be another way is excluded.
+    # 1 MiB in both directions of a link; int16 halves it. A busy machine makes a rank repeat some
+    # packets, so the limits are wide: they only exclude the bytes of another way.
     assert 2 * MIB < carried["atp"] < 4 * MIB
     assert MIB < carried["atp int16"] < 2 * MIB
 
@@ -65,24 +65,24 @@ def test_the_command_of_docs_performance_md_names_workloads_of_equal_links():
 
 
 WRONG_ARGUMENTS = {
-    "a workload that is none": (
+    "an unknown workload": (
         ["--only", "galaxy-4"],
         "no workload galaxy-4; the workloads are gigabit-2",
     ),
-    "an option that is none": (["--quick"], "unrecognized arguments: --quick"),
+    "an unknown option": (["--quick"], "unrecognized arguments: --quick"),
     "a folder that cannot be made": (["/proc/nowhere"], "cannot write results into /proc/nowhere"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_ARGUMENTS)
-def test_wrong_arguments_say_what_is_possible(name):
+def test_wrong_arguments_are_named(name):
     words, said = WRONG_ARGUMENTS[name]
     done = run_bench(*words)
     assert done.returncode != 0
     assert said in done.stderr
 
 
-def test_what_measures_nothing_leaves_no_folder(tmp_path):
+def test_a_run_that_measures_nothing_leaves_no_folder(tmp_path):
     done = run_bench("--list", tmp_path / "list")
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [
@@ -92,7 +92,7 @@ def test_what_measures_nothing_leaves_no_folder(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rank_that_has_ended_is_told_by_its_own_words(tmp_path):
+def test_a_rank_that_has_failed_ends_the_run_with_what_it_said(tmp_path):
     def check():
         raise RankFailed("what the rank said")
 
@@ -138,7 +138,7 @@ def test_the_bound_is_that_of_the_busiest_link(name):
     assert bound_s(way, workload, 1000**3 // 8) == pytest.approx(tensors)
 
 
-def test_names_of_workloads_are_their_own():
+def test_names_of_workloads_are_unique():
     for workloads in (FULL, SHORT):
         names = [workload.name for workload in workloads]
         assert len(names) == len(set(names))

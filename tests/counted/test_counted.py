@@ -76,7 +76,7 @@ def _instructions(folder, fragments):
 
 
 def _inclusive(table, function):
-    """The first is the function itself; others that name it call it as a template's argument."""
+    """The first line that names it is the function's; later ones have it as a template argument."""
     line = next(line for line in table.splitlines() if f":{function}" in line)
     return int(re.match(r"\s*([\d,]+)", line)[1].replace(",", ""))
 
@@ -90,7 +90,7 @@ def instructions_per_fragment(folder):
 
 
 def packets_per_fragment():
-    """Of four workers below one switch of a rack and one above it: 4 + 1 + 1 and back."""
+    """With four workers below a rack's switch, and one switch above it: 4 + 1 + 1 and back."""
 
     def packets(fragments):
         table = run(ATP, "sim", "--workers", 4, "--fragments", fragments).splitlines()
@@ -134,7 +134,7 @@ TOLERANCE = {"system calls per all-reduce of 64 KiB": 1.6, "packets per fragment
 USUAL_TOLERANCE = 1.03
 
 
-# Of real programs: a busy machine makes them wait, and repeat, but never makes a cost lower.
+# For real programs: a busy machine makes them wait and repeat, but never lowers a cost.
 TRIES = 4
 
 

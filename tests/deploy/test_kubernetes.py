@@ -60,7 +60,7 @@ def test_pods_use_the_hosts_network_and_have_few_rights(path):
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_user_is_the_image_s():
+def test_the_user_is_that_of_the_image():
     text = (FOLDER.parent / "Containerfile").read_text()
     assert "USER 65534:65534" in text and 'ENTRYPOINT ["/usr/bin/atp"]' in text
 

@@ -216,7 +216,7 @@ def test_a_service_that_fails_fails_its_slurm_job(slurm):
         ("server.sbatch", "nowhere", [], "scontrol show node nowhere shows no NodeAddr"),
     ],
 )
-def test_what_is_missing_is_said(slurm, script, nodes, words, message):
+def test_what_is_missing_is_named(slurm, script, nodes, words, message):
     process = slurm.submit(script, nodes, 14, *words)
     assert process.wait(SECONDS) != 0
     assert message in process.output()

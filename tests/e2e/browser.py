@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 1280, 900
 
 
 def start_browser(folder):
-    """Needs Debian's chromium and chromium-driver; without them tests are skipped or fail in CI."""
+    """Needs Debian's chromium and chromium-driver; without them tests are skipped, but CI fails."""
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     absent = [name for name, path in programs.items() if path is None]
     if absent:

@@ -40,7 +40,7 @@ class Process:
     """A program whose output goes to a file, so that it never blocks and can be read any time.
 
     A program that is started again under the same name appends to the same file; output() is what
-    this one has written.
+    this process has written.
     """
 
     def __init__(self, command, log, env=None):

@@ -1,7 +1,7 @@
 """Three hundred nodes that exist only as answers to `atp status`, each at an address of loopback.
 
-One listener takes the connections to all addresses of its port, and knows by the address that was
-asked which node it is to be.
+One listener accepts the connections to its port at all addresses; the address that was asked tells
+it which node to be.
 """
 
 import json
@@ -16,7 +16,7 @@ JOB = 7
 
 
 class FakeNodes:
-    """Racks of a switch each, below a spine with two servers; rack r has the ranks from 3r on.
+    """Racks with a switch each, below a spine with two servers; rack r has the ranks from 3r on.
 
     `silent` are addresses that take connections and say nothing; `stuck` is a rank that the job
     waits for; `hostile` is a text that appears wherever a node may write one.

@@ -1,4 +1,4 @@
-"""Three racks on loopback: two with ranks, and one with a server; each host's part by `atp run`."""
+"""Three racks on loopback, two with ranks and one with a server; `atp run` starts their hosts."""
 
 import os
 import re

@@ -2,7 +2,7 @@
 
 rolling_rank.py STOP
 
-Rank 0 looks for the file, and the ranks agree on what it has seen by a sum of their own.
+Rank 0 looks for the file, and the ranks agree on what it has seen through a separate sum.
 """
 
 import os

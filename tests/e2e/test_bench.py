@@ -102,7 +102,7 @@ def test_the_same_numbers_have_one_digest_whatever_they_travel_as(cluster):
         (("--dtype", "float64"), "--dtype"),
     ],
 )
-def test_what_does_not_go_together_is_said_and_ends_with_2(cluster, options, complaint):
+def test_wrong_options_are_named_and_end_with_2(cluster, options, complaint):
     result = run_bench(cluster, 2, *options)
     assert result.returncode == 2
     assert complaint in result.stderr
@@ -117,7 +117,7 @@ def test_what_does_not_go_together_is_said_and_ends_with_2(cluster, options, com
         (("-b", "much"), "--minbytes"),
     ],
 )
-def test_wrong_use_is_said_and_ends_with_2(cluster, options, complaint):
+def test_wrong_use_is_named_and_ends_with_2(cluster, options, complaint):
     environment = {k: v for k, v in os.environ.items() if k != "WORLD_SIZE"}
     result = subprocess.run(
         cluster.bench(*options), capture_output=True, text=True, timeout=20, env=environment

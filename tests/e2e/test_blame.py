@@ -37,7 +37,7 @@ def test_a_server_that_dies_is_named_and_not_the_switch(cluster, running):
         assert "no longer answers" not in rank.output()
 
 
-def test_a_server_that_pauses_is_named_and_when_it_is_back_and_not_the_switch(cluster, running):
+def test_a_server_that_pauses_is_named_and_so_is_its_return_but_not_the_switch(cluster, running):
     server, _, ranks = running
     server.signal(signal.SIGSTOP)
     said_by_all(cluster, ranks, f"server {cluster.server_address} does not answer: giving up after")
@@ -78,14 +78,14 @@ def test_a_rank_may_be_stopped_for_as_long_as_the_servers_lease(cluster):
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
     cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
     ranks[1].signal(signal.SIGSTOP)
-    time.sleep(7)  # longer than the lease is where nothing is said
+    time.sleep(7)  # longer than the default lease
     ranks[1].signal(signal.SIGCONT)
     before = fragments_completed(cluster)
     cluster.wait_until(lambda: fragments_completed(cluster) > before, "progress", SECONDS)
     assert all(rank.running() for rank in ranks), "\n".join(rank.output() for rank in ranks)
 
 
-def test_a_rank_that_is_killed_is_named_with_its_end_by_all_others(cluster):
+def test_all_others_name_a_rank_that_is_killed_and_how_it_ended(cluster):
     script = """
         if [ $RANK = 2 ]; then (sleep 2; kill -9 $$) & fi
         exec "$0" bench allreduce -b 1M -e 1M -n 1000000 -w 0

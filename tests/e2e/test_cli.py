@@ -126,7 +126,7 @@ def test_version(words):
         pytest.param(["switch", "--log-level", "loud"], "loud", id="unknown log level"),
         pytest.param(["switch", "--log-format", "xml"], "xml", id="unknown log format"),
         pytest.param(["server", "--listen", "5500"], "expected HOST:PORT", id="no address"),
-        pytest.param(["server", "--window", "1000"], "use 512 or 1024", id="window no power of 2"),
+        pytest.param(["server", "--window", "1000"], "use 512 or 1024", id="not a power of 2"),
         pytest.param(["switch", "--upstream", "10/8"], "expected ADDRESS/BITS", id="no network"),
         pytest.param(
             ["run", "-n", "2", "--switch", "--no-switch", "true"],
@@ -136,7 +136,7 @@ def test_version(words):
         pytest.param(
             ["run", "-n", "2", "--aggregators", "8", "--no-switch", "true"],
             "cannot be combined with",
-            id="aggregators of no switch",
+            id="aggregators without a switch",
         ),
         pytest.param(
             ["bench", "allreduce", "-e", "900G", "-b", "4K"],
@@ -176,7 +176,7 @@ def test_wrong_usage_ends_with_code_2_and_one_line(arguments, message):
 
 @pytest.mark.parametrize("role", ["switch", "server"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_nodes_say_where_they_listen_count_and_end_in_peace(role, end, listening, tmp_path):
+def test_nodes_say_where_they_listen_count_and_end_cleanly(role, end, listening, tmp_path):
     stats = tmp_path / "stats"
     node, address = listening(role, "--stats", str(stats), "--stats-interval", "0.05")
     host, port = address.split(":")
@@ -227,7 +227,7 @@ def test_a_switch_that_others_reach_must_say_whom_it_may_send_to():
     assert "--upstream is required when listening on 0.0.0.0:0" in result.stderr
 
 
-def test_aggregators_that_the_memory_does_not_hold_are_refused():
+def test_aggregators_that_do_not_fit_into_memory_are_refused():
     def little_memory():
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 

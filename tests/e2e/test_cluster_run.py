@@ -56,7 +56,7 @@ def test_docs_status_md_shows_how_a_job_failed(cluster):
     end = time.monotonic() + LIMIT_S
     printed = []
     while not printed:
-        assert time.monotonic() < end, "the failure is not told"
+        assert time.monotonic() < end, "the failure is not reported"
         said = subprocess.run(
             [ATP, "status", f"127.0.3.2:{cluster.port}"], capture_output=True, text=True
         ).stdout
@@ -66,7 +66,7 @@ def test_docs_status_md_shows_how_a_job_failed(cluster):
     assert varies.sub("…", printed[0]) == varies.sub("…", line)
 
 
-def test_racks_may_stand_below_a_rack_and_then_three_switches_sum(cluster):
+def test_racks_may_be_below_a_rack_and_then_three_switches_sum(cluster):
     spine = (
         f"  - name: p\n    uplink: core\n    switch: {{host: p0, port: {cluster.port}}}\n"
         "    hosts: [{name: p0, address: 127.0.5.1}]\n"
@@ -135,7 +135,7 @@ def test_a_taken_port_is_named(cluster):
     [
         pytest.param(["--host", "a9"], 'has no host "a9"; did you mean a0?', id="unknown host"),
         pytest.param(["--host", "a1"], "has no switch and no server on host a1", id="no services"),
-        pytest.param([], "has the addresses of 0 hosts", id="no host said, and none is this one"),
+        pytest.param([], "has the addresses of 0 hosts", id="no host named, and none is this one"),
         pytest.param(
             ["--host", "a0", "true"], "host a0 has no ranks of this job, which runs on a1, b1",
             id="no ranks",
@@ -211,7 +211,7 @@ def test_a_file_is_played_by_the_simulator():
     )
     assert result.returncode == 0, result.stderr
     assert "8 ranks on 8 hosts, 3 switches" in result.stdout
-    # A packet for each fragment, to the one server or the other; at each one has exponents.
+    # A packet for each fragment, to one server or the other; one packet at each has exponents.
     for server in ("s1", "s2"):
         assert f"server {server}: 101 gradients" in result.stdout
     assert "summed in the switches: 202 of 202 fragments" in result.stdout

@@ -54,7 +54,7 @@ def finish(ranks):
         rank.wait(SECONDS)
 
 
-def test_a_node_that_was_stopped_does_not_do_what_nobody_waits_for(cluster):
+def test_a_node_that_was_stopped_ignores_a_drain_that_nobody_waits_for(cluster):
     server = cluster.start_server()
     server.signal(signal.SIGSTOP)
     asked = drain(cluster, cluster.server_address)
@@ -81,7 +81,7 @@ def test_an_empty_node_ends_with_code_0(cluster, role):
 
 
 @pytest.mark.parametrize("role", ["server", "switch"])
-def test_a_node_tells_how_many_jobs_are_left_and_ends_after_them(cluster, job, role):
+def test_a_node_says_how_many_jobs_are_left_and_ends_after_them(cluster, job, role):
     node, address = getattr(cluster, role), getattr(cluster, f"{role}_address")
     done = drain(cluster, address)
     assert (done.returncode, done.stdout) == (0, f"{role} {address}: draining, 1 job left\n")
@@ -142,7 +142,7 @@ def test_a_new_job_bypasses_a_switch_that_drains(cluster, job):
     assert left["incarnation"] == 1, "the new job never got a tree here"
 
 
-def test_a_job_that_is_only_half_there_may_be_completed(cluster):
+def test_a_job_that_has_only_half_joined_may_be_completed(cluster):
     cluster.start_server()
     cluster.start_switch()
     first = cluster.start_rank(0, 2, short_bench(cluster))
@@ -156,7 +156,7 @@ def test_a_job_that_is_only_half_there_may_be_completed(cluster):
         assert rank.wait(SECONDS) == 0, rank.output()
 
 
-def test_waiting_has_an_end_and_says_what_is_left(cluster, job):
+def test_drain_stops_waiting_in_time_and_says_what_is_left(cluster, job):
     done = drain(cluster, cluster.server_address, "--wait", "1")
     assert done.returncode == 1
     assert f"server {cluster.server_address} is still draining, 1 job left" in done.stderr
@@ -210,7 +210,7 @@ def test_all_lanes_drain_and_then_the_node_ends(cluster):
 
 
 def test_of_other_users_nobody_but_root_may_ask(cluster):
-    """Only root can become another user, so an ordinary one shows here only that it may itself.
+    """Only root can become another user; run by an ordinary one, this shows only that it may ask.
 
     status_service_test.cc has the rule as a table."""
     server = cluster.start_server()
@@ -218,7 +218,7 @@ def test_of_other_users_nobody_but_root_may_ask(cluster):
     if os.geteuid() != 0:
         assert drain(cluster, cluster.server_address).returncode == 0
         return
-    # Another user may not look into root's home, where a checkout may lie.
+    # Another user may not look into root's home, where a checkout may be.
     with tempfile.TemporaryDirectory() as public:
         os.chmod(public, 0o755)
         asked = subprocess.run(
@@ -267,7 +267,7 @@ def test_only_the_whole_request_drains(cluster, request_bytes, reply):
         (["127.0.0.1:1", "127.0.0.1:2"], 1, "2 of 2 nodes did not drain"),
     ],
 )
-def test_wrong_use_is_said(words, code, message):
+def test_wrong_use_is_named(words, code, message):
     done = atp("drain", *words)
     assert done.returncode == code, done.stderr
     assert message in done.stderr

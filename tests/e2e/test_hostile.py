@@ -160,7 +160,7 @@ class Enemy:
 
 
 class Flood:
-    """Sends from sockets of its own, and under other ports' names by a raw socket."""
+    """Sends from its own sockets, and through a raw socket from the ports of others."""
 
     def __init__(self, seed, heard, children):
         self.enemy = Enemy(seed)
@@ -304,7 +304,7 @@ def test_a_run_does_not_notice_a_hundred_thousand_hostile_packets(cluster, reque
         counters = last_counters(stats[name])
         dropped = drops(counters)
         # A switch may not refuse a JOIN for a separate job, and the server judges what the
-        # switch's tables cannot; everything else is dropped under a name.
+        # switch's tables cannot; everything else is dropped and counted by reason.
         passed = counters.get("joins_relayed", 0) + counters.get("forwarded_beyond_limit", 0)
         passed += counters.get("joins", 0) + counters.get("questions", 0)
         lost = counters["udp_receive_drops"]

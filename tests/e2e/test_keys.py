@@ -398,7 +398,7 @@ def test_tags_made_from_the_page_are_accepted_and_a_stolen_join_is_not(cluster, 
         forged = bytearray(sent)
         forged[-1] ^= 1
         assert problem_of(answer(server, bytes(forged), member)) == 3
-        time.sleep(0.05)  # the same answer goes to one address once in 10 ms
+        time.sleep(0.05)  # the same answer goes to an address at most once in 10 ms
         assert problem_of(answer(server, join(job, 0, server), thief)) == 1
         # The member is still where it was.
         time.sleep(1)

@@ -66,7 +66,7 @@ def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
     ranks = cluster.start_ranks(3, cluster.endless_bench())
     cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
     ranks[1].kill()
-    # Rank 1 is lost after four to five seconds, so rank 2 leaves. Rank 0 keeps the job for longer.
+    # Rank 1 is lost after four to five seconds, so rank 2 leaves. Rank 0 keeps the job alive.
     time.sleep(3)
     ranks[0].signal(signal.SIGSTOP)
     cluster.wait_until(lambda: "silent for a lease: lost" in server.output(), "the end", SECONDS)
@@ -102,7 +102,7 @@ def test_atp_run_names_the_rank_that_failed_and_its_job():
     assert failed["ranks"] == [1] and "ranks" not in started
 
 
-def test_a_program_that_does_not_exist_is_about_rank_0():
+def test_the_line_about_a_program_that_does_not_exist_names_rank_0():
     done = atp("run", "-n", "2", "--log-format", "json", "--", "./no-such-program")
     (failed,) = about(parsed(done.stderr), "no-such-program")[-1:]
     assert failed["level"] == "error" and failed["ranks"] == [0]

@@ -54,6 +54,6 @@ def test_the_last_job_is_served_like_the_first(cluster):
             lambda address=address: not jobs_at(cluster, address), "the last lease", SECONDS
         )
     for node, before in memory.items():
-        # A job takes 9 MiB of the server, and one that was killed stays for a lease beside others;
+        # A job takes 9 MiB of the server, and a killed one stays for a lease, beside later ones;
         # buffers of up to 8 MiB fill as bursts come.
         assert resident_kib(node) < before + 32768, "KiB, when as many jobs again have gone"

@@ -104,7 +104,7 @@ def test_each_lane_has_a_page(cluster):
         ("203.0.113.77:9100", "--metrics 203.0.113.77:9100: "),
     ],
 )
-def test_an_address_that_cannot_be_is_an_error(cluster, where, complaint):
+def test_an_impossible_address_is_an_error(cluster, where, complaint):
     command = [cluster.atp, "server", "--listen", "127.0.0.1:0", "--metrics", where]
     server = cluster.start("server", command)
     assert server.wait(10) != 0

@@ -19,7 +19,7 @@ from .racks import Cluster as Racks
 
 PAGE = "docs/operations.md"
 SECONDS = 30
-# What a code span with a space in it begins with if it is no message.
+# What a code span with a space in it begins with if it is not a message.
 COMMANDS = (
     "atp ",
     "chgrp ",

@@ -1,4 +1,4 @@
-"""`atp report`: files of C++ ranks that were killed, frozen or asked, and files it cannot use."""
+"""`atp report`: files of C++ ranks that were killed, frozen or asked for them, and bad files."""
 
 import json
 import shutil
@@ -135,7 +135,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_usage_says_what_is_wrong(tmp_path, report, case):
+def test_the_error_for_wrong_usage_says_what_is_wrong(tmp_path, report, case):
     arguments, wanted = WRONG[case]
     (tmp_path / "empty").mkdir()
     (tmp_path / "text0").write_text("hello")

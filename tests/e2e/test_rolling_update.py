@@ -144,7 +144,7 @@ def test_a_server_is_replaced_between_jobs_and_a_new_job_waits_for_it(cluster):
     ]
     finish(first)
     assert "# Out of bounds values : 0 OK" in first[0].log.read_text()
-    # Without ranks, `atp run` ends with its last node that was drained: here it has only this one.
+    # Without ranks, `atp run` ends when its last node has been drained; here it has only this one.
     assert server.wait(LIMIT_S) == 0
     assert "has ended as asked" in server.log.read_text()
 

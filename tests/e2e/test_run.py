@@ -32,7 +32,7 @@ def test_ranks_get_their_environment_and_their_output_passes():
 @pytest.mark.parametrize(
     ("options", "variables", "starts"),
     [
-        pytest.param([], {}, [], id="nothing said"),
+        pytest.param([], {}, [], id="by default"),
         pytest.param(["--switch"], {}, ["server", "switch"], id="asked for"),
         pytest.param(["--servers", "2"], {}, ["server-0", "server-1", "switch"], id="servers"),
         pytest.param(["--no-switch"], {}, ["server"], id="a server alone"),
@@ -141,12 +141,12 @@ def test_a_command_that_is_not_found_or_may_not_run_is_named(tmp_path):
     assert result.returncode == 126
 
 
-def test_arguments_of_the_command_stay_its_own():
+def test_the_commands_arguments_reach_it_unchanged():
     result = atp("run", "-n", "1", "echo", "-n", "--", "--help", "--ranks")
     assert (result.returncode, result.stdout) == (0, "-- --help --ranks")
 
 
-def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked):
+def test_when_a_rank_fails_the_others_are_stopped_after_the_grace_period(marked):
     script = "test $RANK = 1 || exec sleep 1000; exit 5"
     result = atp("run", "-n", "3", "--grace", "0.3", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5

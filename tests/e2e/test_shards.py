@@ -39,7 +39,7 @@ def test_as_many_servers_as_ranks_each_in_the_process_of_one(cluster):
     assert "server on" not in done.stderr, "no process of its own"
 
 
-def test_torchs_groups_have_them_too(cluster):
+def test_torchs_groups_have_several_servers_too(cluster):
     script = [sys.executable, Path(__file__).with_name("late_rank.py"), cluster.folder / "store"]
     command = [cluster.atp, "run", "-n", "3", "--servers-inside", "--values", "350", "--", *script]
     done = subprocess.run([*command, "3", "200000"], capture_output=True, text=True, timeout=120)
@@ -68,7 +68,7 @@ def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim
 
 
 def test_one_dead_server_of_several_ends_all_ranks(cluster):
-    """Operations that wait for a rank that has noticed it must not wait for the time-out."""
+    """Operations that wait for a rank that has noticed the death must not wait for the time-out."""
     cluster.start_switch()
     ports = free_ports(3)
     servers = []

@@ -1,4 +1,4 @@
-"""`atp status`: what a switch and a server know, and its message where there is none."""
+"""`atp status`: what a switch and a server know, and the error where there is neither."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ def document(cluster, address):
 
 
 def start_server(cluster, *options):
-    """It prints its address once all its ports are listening."""
+    """The server prints its address once all its ports are listening."""
     server = cluster.start_server(*options)
     cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
     return server
@@ -45,7 +45,7 @@ def running(cluster):
     return ranks
 
 
-def test_a_server_tells_jobs_ranks_and_what_switches_have_summed(cluster, running):
+def test_a_server_shows_jobs_ranks_and_what_switches_have_summed(cluster, running):
     cluster.wait_until(
         lambda: document(cluster, cluster.server_address)["fragments"] > 0, "sums", SECONDS
     )
@@ -62,7 +62,7 @@ def test_a_server_tells_jobs_ranks_and_what_switches_have_summed(cluster, runnin
     assert status["counters"]["joins"] > 0
 
 
-def test_a_switch_tells_trees_aggregators_and_collisions(cluster, running):
+def test_a_switch_shows_trees_aggregators_and_collisions(cluster, running):
     cluster.wait_until(
         lambda: document(cluster, cluster.switch_address)["sums_completed"] > 0, "sums", SECONDS
     )
@@ -205,7 +205,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         (TRICKLE, "sent no complete answer within 2 s"),
     ],
 )
-def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):
+def test_what_is_not_a_node_of_this_version_is_reported(cluster, reply, message):
     address, listener = answering(reply)
     with listener:
         result = status(cluster, address)
@@ -222,13 +222,13 @@ def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):
         ("no-such-host.invalid:5500", 2, "no-such-host.invalid"),
     ],
 )
-def test_a_wrong_address_is_said(cluster, address, code, message):
+def test_a_wrong_address_is_named(cluster, address, code, message):
     result = status(cluster, address)
     assert result.returncode == code
     assert message in result.stderr
 
 
-def test_a_node_that_is_stopped_is_said(cluster):
+def test_a_node_that_is_stopped_is_reported(cluster):
     server = start_server(cluster)
     server.signal(signal.SIGSTOP)
     result = status(cluster, cluster.server_address)
@@ -268,7 +268,7 @@ def test_a_node_answers_nothing_but_the_question(cluster, request_bytes, reply):
     assert document(cluster, cluster.server_address)["role"] == "server", "and goes on"
 
 
-def test_one_who_says_nothing_blocks_others_for_a_bounded_time(cluster):
+def test_a_silent_client_blocks_others_for_a_bounded_time(cluster):
     start_server(cluster)
     with socket.create_connection(("127.0.0.1", cluster.server_port), SECONDS):
         cluster.wait_until(
@@ -277,7 +277,7 @@ def test_one_who_says_nothing_blocks_others_for_a_bounded_time(cluster):
 
 
 def test_the_host_itself_may_ask_from_any_address_of_loopback(cluster):
-    """As of a cluster file that stands for several hosts on one machine."""
+    """Such as the addresses of a cluster file whose hosts are all this machine."""
     start_server(cluster)
     with socket.create_connection(
         ("127.0.0.1", cluster.server_port), SECONDS, source_address=("127.7.7.7", 0)
@@ -292,7 +292,7 @@ def test_a_taken_port_does_not_stop_a_node(cluster):
         assert "`atp status` will not be answered" in server.output()
 
 
-def test_many_who_connect_and_say_nothing_are_in_nobodys_way(cluster):
+def test_many_silent_clients_are_in_nobodys_way(cluster):
     start_server(cluster)
     at = ("127.0.0.1", cluster.server_port)
     idle = [socket.create_connection(at, SECONDS) for _ in range(500)]

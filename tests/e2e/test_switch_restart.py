@@ -87,7 +87,7 @@ def test_the_job_outlives_its_switch_and_returns_to_it(cluster):
         since = counted_since(counters_over_time(stats["server"]), returned + 2)
         if since["fragments_completed"] > 1000:
             break
-        iterations *= 4  # other work on this machine has ended, and the run did so early
+        iterations *= 4  # other work on this machine has ended, so the run ended early
     assert since["fragments_completed"] > 1000, "too little happened to say anything"
 
     for rank in ranks:

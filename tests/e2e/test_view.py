@@ -62,7 +62,7 @@ def node(document, address):
     return next(one for one in document["nodes"] if one["address"] == address)
 
 
-def test_a_job_is_told_with_its_ranks_its_rates_and_its_tree(cluster, view, ranks):
+def test_a_job_is_shown_with_its_ranks_its_rates_and_its_tree(cluster, view, ranks):
     def has_all(now):
         rates = [one["rates"] for one in now["nodes"]]
         return all(rates) and all(one["sums"] > 0 for one in rates)
@@ -80,7 +80,7 @@ def test_a_job_is_told_with_its_ranks_its_rates_and_its_tree(cluster, view, rank
     view.wait_for_event(f"job {cluster.job} runs with 2 ranks")
 
 
-def test_a_frozen_rank_is_named_and_so_is_that_it_goes_on(cluster, view, ranks):
+def test_a_frozen_rank_is_named_and_its_return_is_shown(cluster, view, ranks):
     ranks[1].signal(signal.SIGSTOP)
     text = f"job {cluster.job} waits for rank 1 (127.0.0.1) in all_reduce #"
     now = view.wait_for(lambda now: any(text in one["text"] for one in now["problems"]), text)
@@ -104,7 +104,7 @@ def test_a_dead_switch_is_named_with_the_ranks_that_left_it(cluster, view, ranks
     view.wait_for_event("all ranks send through their switches again")
 
 
-def test_a_job_that_ends_is_told(cluster, view):
+def test_the_end_of_a_job_is_shown(cluster, view):
     ranks = cluster.start_ranks(2, cluster.bench("-b", "1K", "-e", "1K", "-n", "5000"))
     view.wait_for(lambda now: now["jobs"], "the job")
     for rank in ranks:
@@ -144,7 +144,7 @@ def test_the_stream_sends_each_view_as_an_event(view):
 
 
 @pytest.mark.parametrize("path", ["", "view.json", "events"])
-def test_a_name_that_may_be_another_sites_is_refused(view, path):
+def test_a_host_name_that_may_be_another_sites_is_refused(view, path):
     request = urllib.request.Request(view.url + path, headers={"Host": "evil.example:5580"})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=SECONDS)
@@ -197,7 +197,7 @@ def test_a_cluster_file_names_its_nodes(cluster, tmp_path):
         (["127.0.0.1:5500", "--interval", "0"], 2, "0.1"),
     ],
 )
-def test_what_cannot_be_is_said(cluster, words, code, complaint):
+def test_impossible_arguments_are_named(cluster, words, code, complaint):
     view = cluster.start("view", [cluster.atp, "view", *words])
     assert view.wait(10) == code
     assert re.search(complaint, view.output()), view.output()

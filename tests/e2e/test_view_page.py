@@ -40,7 +40,7 @@ def browser(tmp_path_factory):
 
 
 class TwoRacks:
-    """Two racks of a switch each, below a third with a switch and a server, all on loopback."""
+    """Two racks with a switch each, below a third with a switch and a server, all on loopback."""
 
     def __init__(self, cluster):
         self.cluster, self.port = cluster, cluster.switch_port
@@ -110,7 +110,7 @@ class Page:
             time.sleep(0.05)
 
     def wait_for_news(self, text):
-        """The same for an event, which the page must have within two seconds of its time."""
+        """The same for an event, which the page must show within two seconds of its time."""
         self.wait_for(text, "#events")
         seen = time.time()
         events = self.document()["events"]
@@ -224,7 +224,7 @@ def test_of_300_nodes_the_one_in_trouble_is_seen_at_once(big, browser, many):
     assert browser.texts("#jobs tr.ranks tbody th")[0] == "rank 370"
 
 
-def test_all_300_are_there_for_who_wants_them_and_keys_still_work(big, browser):
+def test_all_300_are_there_for_whoever_wants_them_and_keys_still_work(big, browser):
     browser.press("/")
     assert focused(browser) == "filter"
     browser.press("r", "1", "4", "2")
@@ -252,7 +252,7 @@ def test_all_300_are_there_for_who_wants_them_and_keys_still_work(big, browser):
     assert focused(browser).startswith("server server-s1")
 
 
-def test_what_a_node_writes_is_text(big, browser, many):
+def test_what_a_node_writes_is_shown_as_text(big, browser, many):
     many.hostile = "<img src=x onerror=document.title='owned'>"
     many.stuck = 4
     big.wait_for(f"job 7 waits for rank 4 ({many.hostile})", "#verdict")
@@ -261,7 +261,7 @@ def test_what_a_node_writes_is_text(big, browser, many):
     assert browser.driver.title != "owned"
 
 
-def test_the_page_can_be_read_by_who_does_not_see_it(big, browser):
+def test_the_page_can_be_read_by_someone_who_cannot_see_it(big, browser):
     for selector in ("table", "[role=log]", "[role=tree]", "#filter", "main", "h1"):
         assert browser.ask("return document.querySelector(arguments[0]) !== null", selector)
     assert "" not in browser.texts("caption")
@@ -294,7 +294,7 @@ return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_texts_stand_out_from_their_ground(big, browser, scheme):
+def test_all_texts_stand_out_from_their_background(big, browser, scheme):
     browser.set_media(prefers_color_scheme=scheme)
     for text in ("--text", "--quiet", "--good", "--note", "--warning", "--bad"):
         grounds = ["--card", "--back"]

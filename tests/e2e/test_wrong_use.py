@@ -51,7 +51,7 @@ def test_without_a_server_joining_ends_and_names_the_server(cluster):
 def test_ranks_that_disagree_about_a_size_are_named(cluster):
     cluster.start_server()
     cluster.start_switch()
-    # The benchmark's first operation of its own size is the second one.
+    # The benchmark's second operation is the first one of the size that it was given.
     small = cluster.bench("-b", "4K", "-e", "4K")
     large = cluster.bench("-b", "8K", "-e", "8K")
     ranks = [cluster.start_rank(r, RANKS, small if r < 3 else large) for r in range(RANKS)]

@@ -119,7 +119,7 @@ def test_docs_getting_started_md_shows_this_table(comparison):
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_one_false_claim_fails_by_its_name(comparison, change, words):
+def test_a_single_false_claim_fails_and_is_named(comparison, change, words):
     failed = [check for check in outcome(comparison, change).checks() if not check.passed]
     assert len(failed) == 1
     assert words in failed[0].what

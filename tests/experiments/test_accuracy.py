@@ -47,7 +47,7 @@ def trained(way, *losses):
     ]
 
 
-def test_a_way_that_trains_worse_than_the_seeds_differ_is_told():
+def test_a_way_that_trains_worse_by_more_than_seeds_differ_is_reported():
     rows = trained("gloo_float32", 1.0, 1.1, 1.05) + trained("gloo_bfloat16", 1.0, 1.1, 1.06)
     rows += trained("int32", 1.01, 1.1, 1.1) + trained("int16", 1.3, 1.2, 1.25)
     complaints = training.told_apart(training.summarize(rows))

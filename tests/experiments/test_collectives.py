@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("where", ["one host", "links"])
-def test_a_tiny_run_measures_every_collective_over_both(tmp_path, where):
+def test_a_tiny_run_measures_every_collective_over_atp_and_gloo(tmp_path, where):
     small = ["--where", where, "--ranks", "3", "--rounds", "1", "--sizes", "4096,300000"]
     done = subprocess.run(
         [sys.executable, "-m", "experiments.collectives", tmp_path, *small],

@@ -25,7 +25,7 @@ def test_a_frozen_rank_is_named_in_all_places(tmp_path):
         assert "never" not in row[place], row
 
 
-def test_words_that_choose_nothing_are_an_error(tmp_path):
+def test_arguments_that_choose_nothing_are_an_error(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "experiments.culprits", "--only", "an earthquake", tmp_path],
         capture_output=True,

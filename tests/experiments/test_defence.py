@@ -42,7 +42,7 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
         assert 0 <= found[what] < limit, what
 
 
-def test_who_asks_a_server_that_has_ended_gives_up():
+def test_a_client_of_a_server_that_has_ended_gives_up():
     with Asker("127.0.0.3", ("127.0.0.1", free_port())) as asker:
         asker.step()
         with pytest.raises(SystemExit, match="questions are not answered after 0.1 s"):

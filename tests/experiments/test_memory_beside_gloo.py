@@ -10,7 +10,7 @@ from tests.pages import shown
 MODULE = "experiments.host.memory_beside_gloo"
 
 
-def test_it_measures_all_three_and_writes_a_table_and_a_figure(tmp_path):
+def test_it_measures_memory_ring_and_gloo_and_writes_a_table_and_a_figure(tmp_path):
     words = ["--ranks", "2", "--rounds", "1", "--sizes", "4096,65536"]
     done = subprocess.run(
         [sys.executable, "-m", MODULE, tmp_path, *words],

@@ -21,7 +21,7 @@ def test_the_run_that_differs_most_decides():
         assert Comparison("", "", ours, theirs, bound).holds == holds, (ours, theirs)
 
 
-def test_a_figure_beyond_its_bound_is_said_and_is_the_exit_status(monkeypatch, capsys):
+def test_a_figure_beyond_its_bound_is_reported_and_sets_the_exit_status(monkeypatch, capsys):
     monkeypatch.setattr(
         ns3,
         "PARTS",

@@ -18,7 +18,7 @@ def test_a_few_places_have_one_result_and_one_digest(tmp_path, needs_namespaces)
     with open(tmp_path / "one-digest.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(one_digest.distinct(rows, "atp", "sums")) == 1
-    # Or equal results would say nothing: another order of the ranks shows over Gloo.
+    # Equal results prove something only if another order of the ranks shows over Gloo.
     assert len(one_digest.distinct(rows, "gloo", "sums")) > 1
     assert "1 different results of the same sums in 4 runs" in done.stdout
 
@@ -27,7 +27,7 @@ def row(result, digest="d", what="sums", run="here"):
     return {"backend": "atp", "what": what, "run": run, "result": result, "digest": digest}
 
 
-def test_what_differs_is_told():
+def test_what_differs_is_reported():
     good = [row("x"), row("x"), row("y", what="train"), row("x", "e", run="in pieces")]
     assert one_digest.complaints(good) == []
     assert one_digest.complaints([*good, row("z")]) == ["2 different results of sums"]

@@ -111,7 +111,7 @@ def test_a_result_of_the_same_commit_and_size_is_not_run_again(tmp_path):
     assert stored["commit"] == store.commit()
 
 
-def test_a_shape_that_does_not_hold_is_named_with_its_band_also_when_it_is_stored(tmp_path):
+def test_a_shape_that_does_not_hold_is_named_with_its_band_even_if_it_is_stored(tmp_path):
     wrong = Counted(2)
     for _ in range(2):
         (problem,) = papers.run_all([wrong.entry], Size(True), tmp_path, False)
@@ -190,7 +190,7 @@ def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, 
     assert problems and all("expected" in problem for problem in problems)
 
 
-# As measured at 1 % loss. A product with the recovery of another system must lose the shape.
+# As measured at 1 % loss. A product that recovers like another system must not have the shape.
 LOSSY = {
     "atp": {"repeats_per_loss": 2.5, "by_timer": 0.03, "stalled": 0.01, "goodput_mbit": 88},
     "best": {"repeats_per_loss": 3.5, "by_timer": 1, "stalled": 0.01, "goodput_mbit": 91},

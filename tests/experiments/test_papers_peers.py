@@ -17,12 +17,12 @@ from experiments.report import BUILD
 from lab.ports import free_port
 
 SLOW = Host(1000, 100, packet_ns=10, byte_ns=0.01)  # a host whose link is its bottleneck
-BUSY = Host(1000, 100, packet_ns=500, byte_ns=0.1)  # one that works longer than its link
+BUSY = Host(1000, 100, packet_ns=500, byte_ns=0.1)  # one that takes longer than its link
 LINE, DELAY = 100, 1000
 
 
 def stages(host, size):
-    """Nanoseconds of a segment at a host's work and on a link."""
+    """The nanoseconds for which a host works on a segment, and those that a link takes."""
     return host.work_ns(size), size * (1 + host.header / host.payload) * 8 / LINE
 
 
@@ -128,11 +128,11 @@ def test_a_ring_of_one_segment_per_chunk_takes_a_hop_per_step(workers):
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
-def test_a_ring_whose_chunks_fill_the_way_keeps_its_links_busy(workers):
+def test_a_ring_whose_chunks_fill_the_path_keeps_its_links_busy(workers):
     segments, size = 100, 10_000
     setup = Ring(workers, SLOW, workers * segments * size, size)
     work, wire = stages(SLOW, size)
-    last = hop(SLOW, size) - wire  # of the last segment, beside its turn on the link
+    last = hop(SLOW, size) - wire  # of the last segment, without its turn on the link
     expected = setup.steps * segments * wire + last
     assert ring.play(setup).ns == pytest.approx(expected, rel=1e-9)
 
@@ -161,7 +161,7 @@ def pool_switch(workers, slots, stats):
 
 
 def start_workers(address, slots, timeout_ms, world_sizes):
-    """A worker per entry of `world_sizes`, which is what it takes for the number of workers."""
+    """A worker per entry of `world_sizes`: how many workers it believes there are."""
     return [
         subprocess.Popen(
             [str(w) for w in (POOL, "worker", address, rank, n, slots, timeout_ms, 100_000, 0.5)],
@@ -210,6 +210,6 @@ def test_a_sum_of_other_workers_than_expected_is_noticed(tmp_path):
         ["worker", "127.0.0.1:5501", "0", "2", "0", "1", "1000", "1"],
     ],
 )
-def test_a_pool_started_wrongly_says_how(words):
+def test_a_pool_started_wrongly_says_how_to_start_it(words):
     done = subprocess.run([POOL, *words], capture_output=True, text=True, timeout=10)
     assert done.returncode == 2 and done.stderr.startswith("usage: slot_pool switch")

@@ -10,7 +10,7 @@ from tests.pages import shown
 MODULE = "experiments.host.several_hosts"
 
 
-def test_a_host_sends_as_much_as_with_one_rank_where_memory_is_first(tmp_path):
+def test_with_sums_in_memory_first_a_host_sends_as_much_as_with_one_rank(tmp_path):
     words = ["--ranks", "2", "--rounds", "1", "--bytes", "400000", "--mbit", "1000"]
     done = subprocess.run(
         [sys.executable, "-m", MODULE, tmp_path, *words],

@@ -41,7 +41,7 @@ def test_summa_on_one_switch_takes_the_time_of_what_a_rank_sends():
         assert cost.seconds == pytest.approx(cost.sent / 25e9)
 
 
-def test_a_mesh_or_replicas_of_one_are_faster_than_summa_on_the_papers_networks():
+def test_meshes_or_their_replicas_are_faster_than_summa_on_the_papers_networks():
     for levels, hidden in itertools.product(summa.NETWORKS.values(), summa.MODELS.values()):
         found = summa.compared(levels, hidden)
         of_summa = [cost.seconds for cost in found if cost.way.startswith("2")]

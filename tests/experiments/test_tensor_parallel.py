@@ -33,7 +33,7 @@ def test_chunks_are_traced(tmp_path, needs_namespaces):
     assert (tmp_path / "overlap.svg").exists()
 
 
-def test_a_wrong_order_of_meshes_is_told():
+def test_a_wrong_order_of_meshes_is_reported():
     good = [
         {"mesh": [2, 1], "predicted": 1.0, "measured": [1.1, 1.0, 9.0]},
         {"mesh": [1, 2], "predicted": 2.0, "measured": [2.1]},
@@ -44,7 +44,7 @@ def test_a_wrong_order_of_meshes_is_told():
     assert meshes.wrong_orders(good) == ["(2, 1) is not faster than (4, 1)"]
 
 
-def test_a_mesh_that_takes_longer_than_predicted_is_told():
+def test_a_mesh_that_takes_longer_than_predicted_is_reported():
     found = [
         {"mesh": [2, 1], "predicted": 1.0, "measured": [1.12]},
         {"mesh": [1, 2], "predicted": 1.0, "measured": [1.0, 1.09, 7.0]},
@@ -73,7 +73,7 @@ def test_the_testbed_whose_cores_are_busy_runs_only_if_it_is_named(tmp_path):
     assert steps.BUSY not in steps.TESTBEDS
 
 
-def test_what_predictions_of_steps_get_wrong_is_told():
+def test_what_predictions_of_steps_get_wrong_is_reported():
     def entry(mesh, predicted, measured, auto=False):
         return {"mesh": mesh, "collectives": ["ring", "ring"], "predicted": predicted,
                 "measured": [measured], "auto": auto}  # fmt: skip

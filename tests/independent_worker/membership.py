@@ -36,7 +36,7 @@ Agreed = namedtuple("Agreed", "k number_format wmax linear")  # JOIN_ACK, rule 3
 
 class Member:
     """A socket of a rank. `route` is a list of (IPv4 address, port): the switches upward, the
-    server last. Whoever inherits from it has begin(), idle() and send_all_again()."""
+    server last. Subclasses have begin(), idle() and send_all_again()."""
 
     def __init__(self, job, incarnation, rank, world_size, route, streams, udp):
         self.ids, self.rank, self.shape = (job, incarnation), rank, (world_size, *streams)

@@ -45,7 +45,7 @@ class Part:
 
     def __init__(self, kind, values):
         self.kind, self.values, self.result = kind, values, np.zeros_like(values)
-        self.pending = set()  # where the fragments begin that have no PARAMETER yet
+        self.pending = set()  # the beginnings of the fragments that have no PARAMETER yet
 
     def cut(self, k):
         """The fragments: K values of four bytes, or 2K of two (§3, Length and K, rule 2)."""
@@ -75,7 +75,7 @@ class Part:
 
 
 class Blocks(Part):
-    """Blocks: the figures in comments are the numbers of its rules."""
+    """*Blocks*: the numbers in comments are those of its rules."""
 
     def __init__(self, kind, values, segments, world_size):
         super().__init__(kind, values)

@@ -63,7 +63,7 @@ class SharedJob:
     """The independent worker as one rank, ours as the others, and what all of them contribute.
 
     `plan` has (type, reduction, lengths of segments, how many values are special, tag) for each
-    operation. With no rank for the independent worker all are ours.
+    operation. Without a rank for the independent worker, all ranks are ours.
     """
 
     def __init__(self, cluster, plan, world_size, rank, route, **environment):
@@ -103,7 +103,7 @@ class SharedJob:
 
     @contextlib.contextmanager
     def telling(self):
-        """A failure in it also shows what the other ranks printed."""
+        """A failure in the block also shows what the other ranks printed."""
         try:
             yield
         except ProtocolError as error:
@@ -139,12 +139,12 @@ class SharedJob:
                     mine.view(f"u{mine.itemsize}") != theirs.view(f"u{mine.itemsize}")
                 )
                 assert not len(places), f"{what} differs from rank {other}'s at {places}"
-            if bits == 30 or not specials:  # whose neighbours 16 bits lose
+            if bits == 30 or not specials:  # 16 bits lose the neighbours of special values
                 check_result(mine, self.contributions[i], reduction, self.sums[i].small, bits, what)
 
 
 def exact_sum(values):
-    """Rounded once to float32, as a sum of float64 would not be where it is near a tie."""
+    """Rounded once, to float32; near a tie a float64 sum would be rounded twice."""
     if not np.isfinite(values).all():
         return values.sum(dtype=np.float32)
     exact = sum(map(Fraction, values.tolist()))
@@ -163,7 +163,7 @@ def exact_sum(values):
 
 
 def check_result(result, contributions, reduction, small, bits, what):
-    """Integers, maxima and small sums exactly, others as near as the largest of all allows."""
+    """Integers, maxima and small sums exactly, others as closely as the largest value allows."""
     stacked = np.stack(contributions)
     if reduction in ("max", "min"):
         wanted = stacked.max(axis=0) if reduction == "max" else stacked.min(axis=0)

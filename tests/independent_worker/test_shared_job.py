@@ -1,6 +1,6 @@
 """A worker written from docs/protocol.md alone shares jobs with ours: both get the same bits.
 
-Where such a test fails, either the page or the code is wrong. A rule that worker.py needs and does
+If such a test fails, either the page or the code is wrong. A rule that worker.py needs and does
 not find on the page is a defect of the page.
 """
 
@@ -21,7 +21,7 @@ from .several import SeveralServers
 from .shared_job import Lossy, SharedJob
 from .worker import Worker
 
-STREAMS = 2  # of each of our ranks, for a server
+STREAMS = 2  # of each of our ranks, per server
 
 
 def plain(type_, reduction, *segments, specials=0, tag=0):
@@ -98,7 +98,7 @@ def test_these_are_the_bits_that_our_ranks_get_alone(cluster):
         assert mine.result().tobytes() == theirs.tobytes(), f"operation {i}, {ALL[i]}"
 
 
-def test_they_do_without_a_switch(cluster):
+def test_they_agree_without_a_switch(cluster):
     cluster.start_server()
     route = [("127.0.0.1", cluster.server_port)]
     job = SharedJob(cluster, ALL, 2, 0, route)
@@ -106,7 +106,7 @@ def test_they_do_without_a_switch(cluster):
     job.check()
 
 
-def test_they_do_over_several_servers(cluster):
+def test_they_agree_over_several_servers(cluster):
     ports = free_ports(3)
     for port in ports:
         command = [cluster.atp, "server", "--listen", f"127.0.0.1:{port}"]
@@ -128,7 +128,7 @@ def test_they_do_over_several_servers(cluster):
     job.check()
 
 
-def test_they_do_when_only_the_independent_worker_has_a_switch(cluster):
+def test_they_agree_when_only_the_independent_worker_has_a_switch(cluster):
     start(cluster)
     job = SharedJob(cluster, ALL, 2, 0, [("127.0.0.1", cluster.server_port)])
     job.run(independent(job, 2, tree(cluster)))
@@ -136,7 +136,7 @@ def test_they_do_when_only_the_independent_worker_has_a_switch(cluster):
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_they_do_when_packets_of_the_independent_worker_are_lost(cluster, world_size):
+def test_they_agree_when_packets_of_the_independent_worker_are_lost(cluster, world_size):
     start(cluster)
     plan = [*SUMS, *INTEGERS, OTHERS[6], OTHERS[8]]
     job = SharedJob(cluster, plan, world_size, 0, tree(cluster))
@@ -147,7 +147,7 @@ def test_they_do_when_packets_of_the_independent_worker_are_lost(cluster, world_
 
 
 @pytest.mark.parametrize("type_", [Type.GRADIENT, Type.PARAMETER], ids=lambda t: t.name)
-def test_they_do_when_the_only_packet_is_lost_twice(cluster, type_):
+def test_they_agree_when_the_only_packet_is_lost_twice(cluster, type_):
     """Only the worker's own timer can notice a lost PARAMETER."""
     start(cluster)
     job = SharedJob(cluster, [plain("int32", "sum", 10)], 2, 1, tree(cluster))
@@ -163,7 +163,7 @@ def test_they_do_when_the_only_packet_is_lost_twice(cluster, type_):
     assert udp.lost == 2
 
 
-def test_they_do_when_fragments_collide_and_indexes_move(cluster):
+def test_they_agree_when_fragments_collide_and_indexes_move(cluster):
     """With 32 values in a packet a stream goes through its 1,024 indexes several times."""
     start(cluster, "--aggregators", "128")
     plan = [plain("float32", "sum", 100_000), plain("int32", "sum", 60_000)]
@@ -175,7 +175,7 @@ def test_they_do_when_fragments_collide_and_indexes_move(cluster):
     assert summed > integers / 2
 
 
-def test_they_do_when_the_server_places_fragments_in_order(cluster):
+def test_they_agree_when_the_server_places_fragments_in_order(cluster):
     cluster.start_server("--placement", "linear")
     cluster.start_switch()
     plan = [plain("float32", "sum", 100_000), plain("int32", "sum", 60_000)]
@@ -191,14 +191,14 @@ def test_they_do_when_the_server_places_fragments_in_order(cluster):
     [(FORMAT_BLOCKS_16, {"ATP_WIRE": "int16"}), (FORMAT_EXACT, {"ATP_EXACT": "1"})],
     ids=["16 bits", "exact"],
 )
-def test_they_do_in_the_other_number_formats(cluster, number_format, variable):
+def test_they_agree_in_the_other_number_formats(cluster, number_format, variable):
     start(cluster)
     job = SharedJob(cluster, [*SUMS, *OTHERS], 2, 1, tree(cluster), **variable)
     job.run(independent(job, 2, tree(cluster), number_format=number_format))
     job.check(bits=15 if number_format == FORMAT_BLOCKS_16 else 30)
 
 
-def test_they_do_when_the_switch_forgets_everything(cluster):
+def test_they_agree_when_the_switch_forgets_everything(cluster):
     start(cluster)
     job = SharedJob(cluster, ALL, 2, 1, tree(cluster))
     worker = independent(job, 2, tree(cluster))
@@ -214,7 +214,7 @@ def test_they_do_when_the_switch_forgets_everything(cluster):
     job.check()
 
 
-def test_they_do_when_the_switch_dies_and_comes_back(cluster):
+def test_they_agree_when_the_switch_dies_and_comes_back(cluster):
     start(cluster)
     plan = 3 * [plain("float32", "sum", 20_000), plain("int32", "max", 20_000)]
     job = SharedJob(cluster, plan, 2, 1, tree(cluster))

@@ -1,7 +1,7 @@
 """One rank of a job, written from docs/protocol.md alone: nothing was taken from atp's sources.
 
 It proves that the page is enough to write a worker, and keeps it so: what this worker needs to know
-must stand there. packets.py has the format (§3), membership.py how it joins and leaves (§2),
+must be there. packets.py has the format (§3), membership.py how it joins and leaves (§2),
 numbers.py what values travel as; this file has the rest of §5. That is all that a rank needs to
 share a job through switches, with loss. several.py adds several servers, detaching.py the path
 around a dead switch. Comments name the sections of the page.
@@ -185,7 +185,7 @@ class Worker(Member):
         stream = fragment.stream
         del stream.outstanding[packet.sequence]
         stream.indexes[packet.sequence % self.wmax] = packet.next_index
-        for exact in (True, False):  # the highest answered one; if False, only of those not exact
+        for exact in (True, False):  # the highest answered: of all, and of those not exact
             if exact or fragment.kind != EXACT:
                 stream.newest[exact] = max(stream.newest[exact], packet.sequence)
         fragment.part.decode(fragment.start, fragment.end, packet.kind, body)
@@ -233,7 +233,7 @@ class Worker(Member):
         ]  # fmt: skip
 
     def repeat_lost(self, stream, now):
-        """Two: of those overtaken, rules 1 to 3, and those that are to go again."""
+        """Two: first of those that must go again, then of those overtaken (rules 1 to 3)."""
         again = [f for f in stream.outstanding.values() if f.again]
         late = [f for f in self.overtaken(stream) if not f.again and f.sent_at < now - TIME_OUT]
         for fragment in (again + late)[:2]:

@@ -1,5 +1,5 @@
 """One rank of test_hierarchy.py: the same sums in hosts' memory first, and with a worker for each
-rank; prints, of both, a digest of the results and what this rank's host has sent meanwhile.
+rank; prints, for both, a digest of the results and what this rank's host has sent meanwhile.
 """
 
 import hashlib

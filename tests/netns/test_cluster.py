@@ -181,7 +181,7 @@ def test_two_jobs_outlive_a_racks_switch_and_return_to_it_within_two_seconds(clu
     wait_until(lambda: log.read_text().count("switch-a on ") == 2, "the switch's return")
     returned = time.time()
     time.sleep(2)
-    # What a job does when it has ended shows nothing.
+    # A job that has ended by now would not show whether it returned.
     assert training.runs()
     assert benchmark.runs()
 

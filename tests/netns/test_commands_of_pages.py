@@ -1,4 +1,4 @@
-"""The commands that pages show for several hosts, typed on namespaces that have the hosts' names.
+"""The commands that pages show for several hosts, typed in namespaces that have the hosts' names.
 
 They are in docs/cluster.md, docs/operations.md, docs/status.md and docs/view.md. A stand-in for ssh
 runs them on the host that it names.
@@ -121,7 +121,7 @@ def hosts(tmp_path, needs_namespaces):
 
 
 def start_services(hosts, *names):
-    """As docs/operations.md starts them, whose host is a0; those of the other hosts likewise."""
+    """As docs/operations.md starts those of a0; those of the other hosts likewise."""
     line = command_line("docs/operations.md", "ssh a0")
     logs = []
     for host in names:
@@ -132,7 +132,7 @@ def start_services(hosts, *names):
 
 
 def outputs(hosts, line, names):
-    """Of the line with --host a1, and of the same for other hosts, together."""
+    """Everything that the line prints, run with each of these names in place of a1."""
     ranks = [hosts.type(line.replace("--host a1", f"--host {name}"), name) for name in names]
     assert [rank.wait(SECONDS) for rank in ranks] == [0] * len(ranks), ranks[0].output()
     return [rank.output() for rank in ranks]
@@ -144,7 +144,7 @@ def test_services_that_ssh_starts_sum_for_a_job_over_four_hosts(hosts):
     names = re.search(r"--hosts (\S+)", line)[1].split(",")
     for output in outputs(hosts, line, names):
         assert "4 ranks, sum 10" in output
-    # rack1 of the page has the switch that it asks; here that is a0's.
+    # On the page, rack1 asks its own switch; here a0 does.
     line = command_line("docs/status.md", "ssh rack1")
     said = hosts.says(line.replace("rack1", "a0").replace("10.0.0.1", "10.0.1.10"))
     assert said.startswith("switch 10.0.1.10:5501 (atp ")

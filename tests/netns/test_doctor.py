@@ -10,7 +10,7 @@ import pytest
 
 from tests.pages import shown
 
-# A machine's limits and clock are its own; the networks of these tests share it.
+# All hosts of these tests are one machine, with its limits and its clock.
 OF_THE_MACHINE = {"receive buffer", "send buffer", "clock"}
 
 

@@ -12,7 +12,7 @@ from lab.ranks import run_ranks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RANGE = "40000-40031"
-STORE = 29500  # lab.ranks', as of a job whose number ends with 000
+STORE = 29500  # that of lab.ranks, as for a job whose number ends in 000
 SERVICES = "services"
 
 RANK = """
@@ -80,7 +80,7 @@ def endpoint(address, port):
 
 @pytest.fixture(params=FAMILIES)
 def walled(make_network, request):
-    """Creates two hosts of ranks and one of switch and server, open only as the table says."""
+    """Creates two hosts for ranks and one for switch and server, open only as the table says."""
 
     def make(without=()):
         network = make_network(SERVICES, "one", "two")

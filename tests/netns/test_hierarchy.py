@@ -23,7 +23,7 @@ SIZES = (700, 5000, 400_000)
 
 @pytest.fixture
 def served(make_network):
-    """Makes hosts of so many ranks each, with a switch and a server on another host: the network,
+    """Makes hosts with so many ranks each, with a switch and a server on another host: the network,
     each rank's host and the ranks' environment."""
 
     def make(ranks):
@@ -90,7 +90,7 @@ def cluster(tmp_path, needs_namespaces):
 
 
 def test_atp_run_tells_programs_which_ranks_are_on_which_host(cluster):
-    """Of two ranks, one and two, in two racks of a switch each."""
+    """Hosts with two ranks, one and two, in two racks with a switch each."""
     digests = []
     for incarnation, hierarchy in enumerate((0, 1)):
         job = cluster.start_job(
@@ -139,7 +139,7 @@ def test_all_hosts_name_a_rank_that_is_killed_under_atp_run(cluster, rank):
 
 
 def test_switches_name_the_ranks_own_operation_that_waits_for_a_host(cluster):
-    """Not the words that the hosts' leaders exchange for it. Rank 4 leads no host."""
+    """Not the messages that the hosts' leaders exchange for it. Rank 4 leads no host."""
     cluster.start_job(
         ("a1", "a2", "b1"),
         *(ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-w", "0", "-n", "100000"),

@@ -45,7 +45,7 @@ def start_nodes(network, host, values):
 def run_ranks(network, host, values=None, route=None):
     """Two ranks of the worker's host; the larger exit code, and the output of both.
 
-    The one that learns of the narrow path first leaves, and the other hears just that.
+    The first to learn of the narrow path leaves, and all that the other hears is that it left.
     """
     env = {
         "WORLD_SIZE": RANKS,

@@ -14,7 +14,7 @@ def two_hosts(make_network):
     return make_network("h0", "h1")
 
 
-def test_each_host_gets_a_rank_and_the_way_to_the_first(two_hosts):
+def test_each_host_gets_a_rank_and_the_address_of_the_first(two_hosts):
     script = shell('echo "$RANK of $WORLD_SIZE at $MASTER_ADDR: $MINE"')
     address = two_hosts["h0"].address
     assert run_ranks(two_hosts, script, 20, {"MINE": 7}) == [
@@ -23,7 +23,7 @@ def test_each_host_gets_a_rank_and_the_way_to_the_first(two_hosts):
     ]
 
 
-def test_a_rank_that_fails_is_told_at_once_with_what_it_said(two_hosts):
+def test_a_rank_that_fails_is_reported_at_once_with_what_it_said(two_hosts):
     script = shell("[ $RANK = 1 ] || exec sleep 1000; echo no such model; exit 3")
     with pytest.raises(SystemExit, match="rank 1 exited with code 3:\nno such model"):
         run_ranks(two_hosts, script, 500)

@@ -15,10 +15,10 @@ from lab import user_namespace
 from lab.requirements import may_make_networks, with_system_folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# An ordinary user; if this is root's test, root has to become one.
+# An ordinary user; if root runs the tests, it has to become one.
 AS_USER = ("tools/as_nobody",) if os.geteuid() == 0 else ()
 ENVIRONMENTS = {
-    # Of a user namespace, so that an ordinary user can try it as well.
+    # Root of a user namespace, so that an ordinary user can try it as well.
     "root": ("unshare", "--user", "--map-root-user", "--net", "--mount",
              "sh", "-c", 'mount -t tmpfs tmpfs /run; exec "$@"', "sh"),
     "a user": (),
@@ -103,7 +103,7 @@ def kill(group, program):
 
 
 def runs(pid):
-    """False of a zombie, too: not every system's first process reaps."""
+    """False for a zombie, too: not every system's first process reaps."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
     return False

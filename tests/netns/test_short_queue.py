@@ -17,7 +17,7 @@ def start(network, role, *options):
 
 
 def counter(output, name):
-    """Those that are 0 are not printed: on a busy machine a queue may never be full."""
+    """0 if it is not printed: on a busy machine a queue may never be full."""
     found = re.search(rf"\b{name}\b\D*(\d+)", output)
     return int(found[1]) if found else 0
 

@@ -122,7 +122,7 @@ def test_a_rank_that_the_others_wait_for_most_of_the_time_is_named_once(job):
     end = time.monotonic() + 30
     told = f"waiting for {name}, less than a second each time"
     while not all(told in job.said(job.ranks[rank]) for rank in (0, 2)):
-        assert time.monotonic() < end, "not told"
+        assert time.monotonic() < end, "not reported"
         job.signal(1, signal.SIGSTOP)
         time.sleep(0.6)
         job.signal(1, signal.SIGCONT)

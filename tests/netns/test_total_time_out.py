@@ -1,4 +1,4 @@
-"""An operation that is too slow for its time-out fails at it, although it makes progress."""
+"""An operation that is too slow fails at its time-out, although it makes progress."""
 
 import json
 import sys

@@ -40,7 +40,7 @@ def bare_debian(folder, packages):
     (folder / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 machine\n")
     yield folder
     mounted = Path("/proc/self/mountinfo").read_text()
-    assert f" {folder}" not in mounted  # or its removal would be that of what is mounted
+    assert f" {folder}" not in mounted  # or its removal would remove what is mounted
     shutil.rmtree(folder)
 
 

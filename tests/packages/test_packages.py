@@ -105,7 +105,7 @@ def test_the_pages_come_with_the_pages_and_files_that_they_link_to(tmp_path):
 
 
 def test_the_page_names_the_packages():
-    """Where the program is built on Debian 12, whose C library decides the wheel's name."""
+    """Holds for a program built on Debian 12, whose C library decides the wheel's name."""
     page = (ROOT / "docs" / "packages.md").read_text()
     for package in PACKAGES.iterdir():
         assert f"./{package.name}\n" in page or f"pip install {package.name}\n" in page

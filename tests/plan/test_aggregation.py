@@ -130,7 +130,7 @@ servers: [a1]
 
 
 def test_a_number_of_hosts_that_is_an_exception_is_no_crossover(program):
-    # With a host in each rack half of all tensors cross the uplinks, with one in a only b1's.
+    # With a host in each rack, half of all tensors cross the uplinks; with one in a, only b1's.
     program.write("cluster.yaml", UNEVEN_RACKS)
     wide = ("--bandwidth", "4 Gbit/s per direction")
     assert sentences(program, *wide)[-1] == (
@@ -191,7 +191,7 @@ def test_the_csv_says_what_the_json_says(program):
         assert float(row["ring_seconds"]) == pytest.approx(forecast["ring"]["seconds"])
 
 
-def test_the_added_hosts_stand_in_the_racks_that_are_named(program):
+def test_the_added_hosts_are_in_the_racks_that_are_named(program):
     cluster = ("aggregation", "--cluster", "two-racks-and-servers.yaml", "--json")
     job = ("--hosts", "a1,a2,a3,a4", "--aggregation-hosts", "4")
     for racks, link, tensors in (

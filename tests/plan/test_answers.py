@@ -83,7 +83,7 @@ def test_rings_and_aggregation_choose_different_meshes_on_the_flat_network_of_8(
     assert aggregation["seconds"] < ring["seconds"]
 
 
-def test_plain_1_d_is_said_when_it_is_best(program):
+def test_plain_1_d_is_named_when_it_is_best(program):
     assert "Use plain 1-D tensor parallelism: mesh (8,1)" in program.output("best", *FLAT)
     other = program.output("best", *FLAT, "--collectives", "ring")
     assert "Use mesh (4,2)" in other

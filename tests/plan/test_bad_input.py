@@ -138,7 +138,7 @@ USAGE_MISTAKES = {
         ("explain", *FILES, "--mesh", "3,2"),
         ("--mesh 3,2", "3 x 2 = 6", "the 8 devices of cluster.yaml"),
     ),
-    "a mesh that is none": (("explain", *FILES, "--mesh", "wide"), ("--mesh wide", "such as 4,2")),
+    "a mesh of words": (("explain", *FILES, "--mesh", "wide"), ("--mesh wide", "such as 4,2")),
     "no model": (("best", "--topology", "cluster.yaml"), ("--model FILE, or --hidden",)),
     "two models": (("best", *FILES, "--hidden", "64"), ("cannot be combined with",)),
     "no topology": (("best", "--model", "model.json"), ("--topology is required",)),
@@ -158,9 +158,9 @@ USAGE_MISTAKES = {
         ("sweep", *FILES, "--count", "hots=2,4"),
         ('no level "hots"', "did you mean host?"),
     ),
-    "a count that is none": (("sweep", *FILES, "--count", "host=2,x"), ('"x"', "whole number")),
+    "a count without a number": (("sweep", *FILES, "--count", "host=2,x"), ('"x"', "whole number")),
     "a factor below 0": (("sweep", *FILES, "--bandwidth", "host=-1"), ('"-1"', "above 0")),
-    "a link class that is none": (
+    "an unknown link class": (
         ("import", "topo.txt", "--link", "FOO=1 GB/s per direction"),
         ("CLASS=BANDWIDTH", "NV, PIX, PXB, PHB, NODE, SYS or HOST"),
     ),
@@ -168,7 +168,7 @@ USAGE_MISTAKES = {
         ("import", "topo.txt", "--link", "SYS=1 GB/s"),
         ("--link SYS", "without a direction"),
     ),
-    "a count beyond all": (
+    "a count beyond the limit": (
         ("sweep", *FILES, "--count", "host=99999999"),
         ('"99999999"', "whole number from 1 to 1048576"),
     ),
@@ -184,7 +184,7 @@ USAGE_MISTAKES = {
         ),
         ("--count gpu=4:", "pairs have exactly 2 children"),
     ),
-    "a sweep of counts for so many workers": (
+    "a sweep of counts with a number of workers": (
         ("sweep", *FILES, "--workers", 8),
         ("--workers fixes the number of devices",),
     ),
@@ -208,7 +208,7 @@ USAGE_MISTAKES = {
         ("best", *FILES, "--device-memory", "nan"),
         ("found nan, expected a finite number above 0",),
     ),
-    "memory without an end": (
+    "infinite memory": (
         ("best", *FILES, "--device-memory", "inf"),
         ("found inf, expected a finite number above 0",),
     ),
@@ -251,7 +251,7 @@ USAGE_MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", USAGE_MISTAKES)
-def test_wrong_use_says_what_was_found_and_expected(program, mistake):
+def test_the_error_for_wrong_use_says_what_was_found_and_expected(program, mistake):
     arguments, texts = USAGE_MISTAKES[mistake]
     program.write("cluster.yaml", CLUSTER)
     program.write("model.json", MODEL)
@@ -263,7 +263,7 @@ def test_wrong_use_says_what_was_found_and_expected(program, mistake):
     assert_refused(program.run(*arguments), *texts)
 
 
-def test_standard_input_without_an_end_is_not_read_to_it(program):
+def test_endless_standard_input_is_refused(program):
     with open("/dev/zero") as endless:
         result = program.run("import", "-", stdin=endless)
     assert_refused(result, "standard input: found more than 8 MiB")

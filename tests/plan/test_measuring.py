@@ -156,7 +156,7 @@ def test_help_lists_the_options_of_its_command_alone(folder, command, own, other
     ],
     ids=["calibrate", "compare"],
 )
-def test_a_file_that_cannot_be_read_is_told_by_every_rank_in_one_line(folder, words, message):
+def test_every_rank_reports_a_file_that_cannot_be_read_in_one_line(folder, words, message):
     result = run(folder, *words)
     assert result.returncode == 1
     said = [line for line in result.stderr.splitlines() if line.startswith("atp plan: ")]

@@ -53,7 +53,7 @@ def test_the_models_flags_say_what_a_file_says(program):
 
 
 @pytest.mark.parametrize("flag", ["--kv-heads", "--ffn", "--gated"])
-def test_each_of_the_models_flags_counts(program, flag):
+def test_each_of_the_models_flags_has_an_effect(program, flag):
     fewer = {name: value for name, value in LLAMA_FLAGS.items() if name != flag}
     whole = answer(program, "--topology", "flat-8.yaml", *flags_of(LLAMA_FLAGS))
     less = answer(program, "--topology", "flat-8.yaml", *flags_of(fewer))
@@ -148,7 +148,7 @@ def test_the_best_mesh_is_not_explained_twice(program):
     assert "The best mesh is\nMesh (8,1)" in program.output("explain", *FLAT, "--mesh", "4,2")
 
 
-def test_one_is_not_many_and_a_name_is_not_needed(program):
+def test_one_device_is_singular_and_a_name_is_not_needed(program):
     program.write(
         "one.yaml",
         "levels: [{name: gpu, count: 1, kind: switch, bandwidth: 1 GB/s per direction}]\n",

@@ -23,7 +23,7 @@ FOREIGN = {
     "nvidia-smi", "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind", "wait",
 }  # fmt: skip
 BEFORE_A_COMMAND = {"/usr/bin/time", "nohup", "sudo", "tools/as_nobody"}
-# Where options of Python programs stand; importing torch to hear --help would take seconds.
+# Where options of Python programs are defined; importing torch to hear --help would take seconds.
 OF_EXPERIMENTS = REPOSITORY / "experiments" / "report.py"
 OF_MEASURING = REPOSITORY / "python" / "atp" / "tensor_parallel" / "calibrate.py"
 MEASURING = {("plan", "calibrate"), ("plan", "compare")}
@@ -142,7 +142,7 @@ def of_make(words):
 def of_tool(program, words):
     if not os.access(REPOSITORY / program, os.X_OK):
         return [f"there is no program {program}"]
-    # Its text, as not every tool has a --help; what begins it is what --help prints.
+    # Looked up in its text, as not every tool has a --help; where there is one, it prints the head.
     return unknown_options(words, (REPOSITORY / program).read_text(), program)
 
 

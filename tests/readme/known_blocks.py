@@ -13,7 +13,7 @@ class Here:
 
     smaller: tuple[tuple[str, str], ...] = ()
     addresses: tuple[str, ...] = ()  # on a network namespace of its own, which has these
-    serving: tuple[str, ...] = ()  # commands that begin so serve while the others are typed
+    serving: tuple[str, ...] = ()  # commands with these beginnings serve while the others are typed
     then: str = ""  # typed after it, and must succeed
     shows: str = ""  # the first line of the block with its output
     ends_with: int = 0  # the exit code of the last command
@@ -246,7 +246,7 @@ def begins(block, words):
 
 
 def treatment(block):
-    """The one of BLOCKS whose words begin the block, or None."""
+    """The entry of BLOCKS whose words begin the block, or None."""
     known = BLOCKS.get(block.page, {})
     found = [how for words, how in known.items() if begins(block, words)]
     return found[0] if found else None

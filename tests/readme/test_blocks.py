@@ -107,7 +107,7 @@ def test_the_tests_that_are_said_to_run_a_block_read_its_page():
     assert silent == set()
 
 
-def test_commands_stand_in_blocks_that_say_sh():
+def test_commands_are_in_blocks_tagged_sh():
     """Otherwise they would be mistaken for output."""
     untagged = [
         name_of(block)

@@ -39,7 +39,7 @@ FOREIGN_OPTIONS = {
     *("--force-reinstall", "--no-deps", "--no-cache-dir"),  # of pip
     *("--dependency", "--exclusive", "--oversubscribe", "--signal"),  # of sbatch
 }
-# Of a reader's own.
+# The reader's own files.
 OWN_FILES = {
     *("train.py", "config.json", "cluster.yaml", "/etc/atp/cluster.yaml"),
     *("network.yml", "topology.conf", "bench.json"),

@@ -1,7 +1,7 @@
 """`pip install` of docs/getting-started.md, in an environment with only what the page asks for.
 
 The packages are lent by the environment that runs the tests, so nothing is downloaded; ccache, if
-it is there, lends the object files of the build before, and the whole takes half a minute.
+it is there, lends the object files of the build before, and the whole test takes half a minute.
 """
 
 import importlib.metadata as metadata
@@ -25,8 +25,8 @@ ATP = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release")).resolv
 ASKED_FOR = ("torch", "scikit-build-core")
 FETCHED_BY_PIP = ("numpy",)  # pyproject.toml asks for it, so the user need not
 
-# The extension is compiled against the headers beside torch.__file__. Under the path of the lender
-# ccache knows what it has compiled against them.
+# The extension is compiled against the headers beside torch.__file__. Under the lender's path
+# ccache recognizes what it has compiled against them before.
 LEND_TORCH = """
 import importlib.machinery, sys
 class Lender:
@@ -109,7 +109,7 @@ def test_the_page_says_what_is_done_here():
 
 
 def test_the_torch_that_pips_isolated_build_hides_is_found(tmp_path):
-    """pip hides what is installed by a sitecustomize.py in PYTHONPATH; this one hides torch."""
+    """pip hides what is installed, with a sitecustomize.py in PYTHONPATH; this one hides torch."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
     hidden = {**os.environ, "PYTHONPATH": str(tmp_path)}
     imported = subprocess.run(
@@ -126,7 +126,7 @@ def test_the_planner_is_installed(installed):
     assert installed.run("python -c 'import atp.planner; print(atp.planner.__name__)'", 60)
 
 
-def test_the_program_is_not_for_it_is_another_package(installed):
+def test_the_program_is_not_installed_as_it_is_another_package(installed):
     assert not (installed.bin / "atp").exists()
 
 

@@ -29,7 +29,7 @@ def links(page):
 
 
 def anchors(page):
-    """What GitHub calls a page's headings."""
+    """The anchors that GitHub gives a page's headings."""
     headings = re.findall(r"^#+ (.*)$", without_blocks(page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -89,14 +89,14 @@ def way_to_the_code():
     return names, [read("README.md"), first_example, read("docs/glossary.md")]
 
 
-def test_from_the_readme_to_the_first_line_of_code_are_at_most_ten_printed_pages():
+def test_the_first_line_of_code_is_at_most_ten_printed_pages_from_the_readme():
     _, texts = way_to_the_code()
     words = sum(len(text.split()) for text in texts)
     assert words <= 10 * WORDS_OF_A_PRINTED_PAGE
 
 
 @pytest.mark.parametrize("page", FIRST_PAGES)
-def test_half_of_a_pages_sentences_have_less_than_25_words(page):
+def test_half_of_a_pages_sentences_have_fewer_than_25_words(page):
     assert figures(read(page)).sentence < 25
 
 

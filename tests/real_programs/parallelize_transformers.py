@@ -72,7 +72,7 @@ MODELS = {
         changed(LLAMA, _attn_implementation="eager", num_key_value_heads=4),
     ),
 }
-# Their own kernel makes NaN in float64 of a row that is all padding.
+# In float64 their own kernel turns a row that is all padding into NaN.
 TYPES = {
     "float32": (torch.float32, MODELS),
     "float64": (torch.float64, ("GPT-2", "Llama")),
@@ -130,7 +130,7 @@ def make(name, dtype):
     torch.manual_seed(1)
     model = kind(copy.deepcopy(config))
     with torch.no_grad():
-        for parameter in model.parameters():  # norms and biases, too, want values of their own
+        for parameter in model.parameters():  # also norms and biases, which start as ones and zeros
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
             parameter.copy_(parameter.bfloat16())
     return model.to(dtype)
@@ -210,7 +210,7 @@ def of_whole(name, kind):
 
 
 def on_mesh(mesh):
-    """{"model, type": {tensor: its error}}; in bfloat16 of the whole model, too, from float32."""
+    """{"model, type": {tensor: its error}}; for bfloat16 also the whole model's, from float32."""
     said = {}
     for kind, (dtype, names) in TYPES.items():
         if mesh.first.algorithm == "innetwork" and dtype == torch.float64:
@@ -248,7 +248,7 @@ def squared_errors(found, exact, cuts, mesh):
 
 
 def with_dropout(mesh):
-    """Whether activation checkpoints change nothing, and what other ranks hold as well."""
+    """Whether activation checkpoints change nothing, and values to compare with other ranks'."""
     config = changed(GPT2, resid_pdrop=0.2, embd_pdrop=0.2, attn_pdrop=0.2)
     torch.manual_seed(1)
     model = parallelize(GPT2LMHeadModel(config), mesh)

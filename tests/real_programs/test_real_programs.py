@@ -22,7 +22,7 @@ def alike(ours, theirs) -> bool:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_training_is_the_same_as_over_gloo(run_program, program):
+def test_training_is_the_same_as_over_gloo(run_program, program):
     over_gloo = run_program(program, "gloo")
     for algorithm in ("innetwork", "memory", "ring"):
         over_atp = run_program(program, "atp", algorithm=algorithm)

@@ -37,7 +37,7 @@ def of_jobs():
 @pytest.fixture
 def said(run_program, of_jobs):
     """Each rank's output, by mesh, algorithm of the sums, and whether rows share the tokens. All
-    runs of as many ranks over one algorithm are one job: importing transformers takes longer."""
+    runs with the same ranks and algorithm are one job: importing transformers takes longer."""
 
     def of(run):
         d1, d2, algorithm, _ = run
@@ -70,7 +70,7 @@ def test_logits_loss_gradients_and_generated_tokens_are_those_of_the_whole_model
 @pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}, {0[3]} sequences".format)
 @pytest.mark.parametrize("model", ["GPT-2", "Llama"])
 def test_in_bfloat16_it_is_no_further_from_float32_than_the_whole_model(said, model, run):
-    """1.5 times as far: each matrix, and the few values of norms, biases and the loss together."""
+    """At most 1.5 times as far: each matrix, and norms, biases and the loss taken together."""
     own, whole = collections.Counter(), collections.Counter()
     for of_rank in said(run):
         for tensor, (error, of_whole) in of_rank["errors"][f"{model}, bfloat16"].items():
@@ -108,13 +108,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_a_rank_has_a_piece_of_only_is_refused(said, what):
+def test_what_a_rank_has_only_a_piece_of_is_refused(said, what):
     for of_rank in said(ON_FOUR):
         assert REFUSED[what] in of_rank["refused"][what]
 
 
 @on_both
-def test_models_that_are_built_alike_are_what_they_were(said, run):
+def test_models_that_are_built_alike_compute_what_they_did(said, run):
     for of_rank in said(run):
         assert len(of_rank["alike"]) == 11
         for model, error in of_rank["alike"].items():
@@ -141,7 +141,7 @@ def test_fully_shard_trains_replicas_as_one_whole_model(run_program, ranks):
         found = of_rank[f"replicas-of-{ranks}"]
         assert len(found) == {4: 4, 8: 2}[ranks]
         for what, (error, dimensions) in found.items():
-            assert error <= 1e-6, what  # the loss of transformers is of float32
+            assert error <= 1e-6, what  # the loss of transformers is a float32
             assert dimensions == [3], what
 
 

@@ -19,7 +19,7 @@ def batches():
 
 
 def main(backend, folder):
-    # Accelerate knows no backend by this name, but takes a group that is there.
+    # Accelerate knows no backend by this name, but takes an existing group.
     dist.init_process_group(backend)
     accelerate.utils.set_seed(1)
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)

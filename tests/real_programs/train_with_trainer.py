@@ -25,7 +25,7 @@ class Words(torch.utils.data.Dataset):
 
 
 def main(backend, folder):
-    # The Trainer knows no backend by this name, but takes a group that is there.
+    # The Trainer knows no backend by this name, but takes an existing group.
     dist.init_process_group(backend)
     transformers.set_seed(1)
     config = transformers.LlamaConfig(

@@ -45,7 +45,7 @@ def as_nobody(*words, **variables):
     )
 
 
-# Only root can become somebody else, so nobody else has more to see than that.
+# Only root can become somebody else; for anybody else there is only the refusal to test.
 if os.geteuid() == 0:
 
     def test_a_command_finds_what_a_stranger_to_the_machine_would():

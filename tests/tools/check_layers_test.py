@@ -49,7 +49,7 @@ def test_inward_includes_pass(tmp_path):
         pytest.param(
             "atp/config/site/x.cc", '#include "atp/planner/mesh.h"', id="a site needs no planner"
         ),
-        pytest.param("atp/cli/run/x.cc", '#include "atp/cli/plan/p.h"', id="rooms of the program"),
+        pytest.param("atp/cli/run/x.cc", '#include "atp/cli/plan/p.h"', id="siblings in cli"),
         pytest.param(
             "examples/x.cc", '#include "atp/cli/command/command.h"', id="nothing includes cli"
         ),

@@ -1,4 +1,4 @@
-"""The check of names must notice two types of one name, and say where they are."""
+"""The check of names must notice two types with one name, and say where they are."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def inside(namespace, text):
 
 
 @pytest.mark.parametrize("kind", ["struct", "class", "enum class", "struct alignas(64)"])
-def test_two_types_of_one_name_are_told_with_their_places(tmp_path, kind):
+def test_two_types_with_one_name_are_reported_with_their_places(tmp_path, kind):
     text = inside("atp", f"{kind} Finding {{\n}};")
     result = check(tmp_path, {"atp/cli/a.h": text, "atp/cli/b.h": "\n" + text})
     assert result.returncode == 1
@@ -41,6 +41,6 @@ def test_two_types_of_one_name_are_told_with_their_places(tmp_path, kind):
         pytest.param(inside("atp::sim", "struct Finding {\n};"), id="another namespace"),
     ],
 )
-def test_these_are_no_second_type(tmp_path, other):
+def test_these_are_not_a_second_type(tmp_path, other):
     files = {"atp/a.h": inside("atp", "struct Finding {\n};"), "atp/b.h": other}
     assert check(tmp_path, files).returncode == 0

@@ -1,6 +1,6 @@
-"""tools/fresh where it must not go on, and when it is killed; .ci/run is its whole run.
+"""tools/fresh when it must not go on, and when it is killed; .ci/run runs all of it.
 
-debootstrap is a stub, so no machine is ever complete: what is at stake is what stays behind.
+debootstrap is a stub, so no machine is ever complete: the question is what stays behind.
 """
 
 import os
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FRESH = ROOT / "tools" / "fresh"
-# It wants to be root, which anybody may be who has a user namespace of their own.
+# It must be root, which anybody can be in their own user namespace.
 AS_ROOT = [] if os.geteuid() == 0 else [shutil.which("unshare"), "--user", "--map-root-user"]
 # It says where it is, keeps a mount and a process of its own busy, and waits to be killed.
 WAITING = """#!/bin/sh
@@ -91,7 +91,7 @@ def test_wrong_arguments_are_named(stubs, arguments, complaint):
     assert complained == f"fresh: {complaint}\n"
 
 
-def test_its_help_is_its_head(stubs):
+def test_its_help_is_its_first_comment(stubs):
     code, said, _ = stubs.run("--help")
     assert code == 0
     assert said.startswith("Runs the README's commands verbatim on bare machines")
@@ -103,7 +103,7 @@ def test_the_list_is_every_command_of_the_readme(stubs):
     assert "make test" in commands
 
 
-def test_who_is_not_root_is_told_how_to_become_it(stubs):
+def test_whoever_is_not_root_is_told_how_to_become_it(stubs):
     stubs.add("id", "echo 1000")
     code, _, complained = stubs.run()
     assert (code, complained) == (2, "fresh: making a machine needs root; run: sudo tools/fresh\n")

@@ -48,7 +48,7 @@ def lines(count, text="int x;"):
     return f"{text}\n" * count
 
 
-def test_a_header_and_its_source_are_one_module_and_tests_stand_apart(tmp_path):
+def test_a_header_and_its_source_are_one_module_and_tests_count_separately(tmp_path):
     write(
         tmp_path,
         {
@@ -174,7 +174,7 @@ def test_details_name_what_is_furthest_from_the_middle(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere"]])
-def test_what_is_no_folder_is_said(arguments):
+def test_what_is_not_a_folder_is_named(arguments):
     result = measure(*arguments)
     assert result.returncode == 2
     assert "found no" in result.stderr and "expected a folder" in result.stderr

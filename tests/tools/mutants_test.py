@@ -76,11 +76,11 @@ def test_the_command_of_that_page_selects_the_rules_in_source_files():
     assert f" Today there are {len(names)}, which this command tests" in page
 
 
-def test_every_file_with_operators_has_a_room_that_tests_it():
+def test_every_folder_with_operators_has_tests():
     assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(ROOMS)
 
 
-def test_the_tables_of_headers_are_built_of_files_that_there_are():
+def test_the_tables_of_headers_name_files_that_exist():
     for headers, sources in TABLES.values():
         assert [name for name in headers + sources if not (REPOSITORY / name).is_file()] == []
 
@@ -93,7 +93,7 @@ def test_the_mutants_that_a_figure_must_miss_exist_and_so_do_their_figures():
     assert len(listed.stdout.splitlines()) == len(layers.FIGURES) == 3
 
 
-def test_whoever_is_argued_harmless_exists():
+def test_every_mutant_that_is_argued_harmless_exists():
     names = {rule.name for rule in RULES} | {m.identity for m in operator_mutants()}
     assert set(REASONS) <= names
 
@@ -168,7 +168,7 @@ def test_an_edit_elsewhere_leaves_the_identity_of_a_mutant():
 
 
 @pytest.mark.parametrize("text, times", [("a b", 0), ("a found found b", 2)])
-def test_a_rule_without_its_one_place_says_where_to_mend_it(text, times):
+def test_the_error_for_a_rule_without_its_one_place_says_where_to_mend_it(text, times):
     with pytest.raises(
         PlaceNotFound, match=rf"“a sentence”.* {times} times in f\.cc, expected once"
     ):
@@ -189,7 +189,7 @@ def scratch(tmp_path):
     return found
 
 
-def test_the_honest_text_stands_again_after_an_exception(scratch):
+def test_the_original_text_is_restored_after_an_exception(scratch):
     (mutant,) = operators.mutants("atp/wire/a.cc", scratch.text("atp/wire/a.cc"))
     path = scratch.checkout / mutant.file
     with pytest.raises(KeyboardInterrupt), scratch.planted(mutant):
@@ -213,7 +213,7 @@ def test_what_is_as_it_was_is_not_written_again(scratch):
     assert path.stat().st_mtime_ns == before
 
 
-def test_two_that_would_plant_in_one_copy_are_kept_apart(scratch):
+def test_two_runs_that_would_plant_in_one_copy_are_kept_apart(scratch):
     scratch.lock()
     with pytest.raises(BlockingIOError):
         Scratch(scratch.repository, scratch.folder, jobs=1).lock()
@@ -226,7 +226,7 @@ def test_a_command_that_hangs_is_killed_with_what_it_started(scratch):
     assert time.monotonic() - begin < 30
 
 
-def test_the_time_of_a_command_is_what_it_computes(scratch):
+def test_the_time_of_a_command_is_its_processor_time(scratch):
     assert scratch.run(["sh", "-c", "sleep 1.2"], limit=1).code == 0
     assert scratch.run(["sh", "-c", "while :; do :; done"], limit=0.2).code is None
 
@@ -270,7 +270,7 @@ def test_what_is_known_is_not_asked_again_until_it_may_have_changed(tmp_path):
     assert results(tmp_path, text="a < c;\n").find(MUTANT, "unit") is None
 
 
-def test_the_report_counts_what_compiles_and_names_who_survives():
+def test_the_report_counts_what_compiles_and_names_what_survives():
     killed, held = layers.Outcome("killed", "Some.Test", 2), layers.Outcome("held", "", 4)
     other = Mutant("f.cc: < to <=: a", "< to <=", "f.cc", 2, "<", "<=")
     broken = Mutant("f.cc: + to -: a", "+ to -", "f.cc", 2, "+", "-")
@@ -314,7 +314,7 @@ def test_a_kill_is_named_by_what_found_it(test, code, output, expected):
     assert layers.killer(layers.Test((), (), test), Run(code, output, 1)) == expected
 
 
-def test_a_build_that_is_broken_off_is_no_mutant_that_does_not_compile():
+def test_an_interrupted_build_is_not_taken_for_a_mutant_that_does_not_compile():
     test = layers.Test((), (), "unit")
     compiler = Run(1, "a.cc:7:1: error: no match for x\nninja: build stopped", 1)
     assert layers.first_error(test, compiler) == "no match for x"
@@ -365,7 +365,7 @@ def test_the_parts_are_the_whole():
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],
 )
-def test_wrong_use_ends_with_2_and_says_what_is_expected(words, says):
+def test_wrong_use_ends_with_2_and_an_error_that_says_what_is_expected(words, says):
     done = mutate(*words)
     assert done.returncode == 2
     assert says in done.stderr

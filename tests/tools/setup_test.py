@@ -157,7 +157,7 @@ def test_root_installs_what_is_missing_and_says_what_for(machine):
     assert install.endswith("--no-install-recommends cmake ninja-build")
 
 
-def test_a_user_with_sudo_installs_by_sudo(machine):
+def test_a_user_with_sudo_installs_through_sudo(machine):
     machine.add_user(1000)
     machine.add_sudo()
     machine.missing = "cmake"
@@ -294,7 +294,7 @@ def test_a_pip_that_fails_ends_with_its_cause_and_two_ways_to_go_on(machine, pip
     assert "PIP_NO_INDEX=1 PIP_FIND_LINKS=/folder tools/setup" in lines_of(result.stderr)
 
 
-def test_a_disk_without_room_is_told_before_anything_is_made(machine):
+def test_a_disk_without_room_is_reported_before_anything_is_made(machine):
     result = machine.setup(FREE_MIB="100")
     assert result.returncode == 1
     assert "setup: torch in .venv needs about 2000 MiB in" in result.stderr
@@ -333,7 +333,7 @@ def test_no_compiler_ends_with_the_way_to_name_one(machine):
     assert "CXX=/path/to/g++ tools/setup" in lines_of(result.stderr)
 
 
-def test_a_compiler_of_another_age_is_named(machine):
+def test_a_compiler_that_is_too_old_is_named(machine):
     machine.add_tool("g++-8", "#!/bin/sh\nexit 1\n")
     result = machine.setup(CXX="g++-8")
     assert result.returncode == 1
@@ -367,7 +367,7 @@ def test_a_torch_that_hides_the_one_in_venv_is_named_with_its_place(machine):
     assert "Unset what puts that one first (PYTHONPATH?)" in result.stderr
 
 
-def test_the_program_is_at_hand_in_the_environment(machine):
+def test_the_environment_has_the_program(machine):
     assert machine.setup().returncode == 0
     program = machine.checkout / ".venv" / "bin" / "atp"
     assert os.readlink(program) == "../../build/release/bin/atp"

@@ -73,7 +73,7 @@ def test_sources_that_are_compiled_together_are_checked_together(tidy):
     assert tidy("two.cc")[::2] == (0, ["0.cc"])
 
 
-def test_what_is_not_clean_is_told_every_time(tidy):
+def test_what_is_not_clean_is_reported_every_time(tidy):
     (tidy.root / "two.cc").write_text("int BAD;\n")
     for _ in range(2):
         status, output, read = tidy()

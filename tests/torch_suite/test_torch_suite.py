@@ -1,4 +1,4 @@
-"""torch's own tests of a backend: what passes over Gloo passes over atp, but for what is named."""
+"""torch's own tests of a backend: what passes over Gloo passes over atp, except for these."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """A test file of torch's repository, whose tests of Gloo make groups of another backend.
 
-ATP_SUITE_FILE names the file. Its ranks are processes that a server forks, which has imported torch
-and this module once.
+ATP_SUITE_FILE names the file. Its ranks are forked by a server that has imported torch and this
+module once.
 """
 
 import functools

@@ -4,7 +4,7 @@
 #include "tests/virtual_network/scenario.h"
 
 // An attacker floods switch and server during a run. The job must not be affected: the same sums,
-// no failure, no rank detached; and each packet of the attacker is dropped under a name.
+// no failure, no rank detached; and each packet of the attacker is dropped and counted by reason.
 
 namespace atp::sim {
 namespace {

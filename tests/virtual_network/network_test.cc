@@ -113,7 +113,7 @@ TEST_F(QueueBeforeAHost, HasTheBytesOfThePacketsInItWhateverTheLengthOfTheNext) 
 TEST_F(QueueBeforeAHost, LosesAPacketsBytesEvenlyWhileTheHostTakesIt) {
   add_hosts(std::chrono::nanoseconds(1000));
   for (int i = 0; i < 4; ++i) send(0, 1);
-  // The first takes 1,024 ns, and its last 82 bytes 275 of these. With them there are 1,000.
+  // The first takes 1,024 ns, its last 82 bytes 275 of these; with them 1,000 bytes are queued.
   send(0, 1, 748'000);
   send(0, 1, 752'000);
   send(0, 1, 3 * 1'024'480 + 700'000);  // behind 97 bytes of the fourth, and the fifth

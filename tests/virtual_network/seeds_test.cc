@@ -21,7 +21,7 @@ constexpr std::uint64_t kSlowdown = 20;  // a sanitizer's run is 500 seeds
 constexpr std::uint64_t kSlowdown = 1;
 #endif
 
-// Over all seeds: each fault in 500 runs, each row of a table 100 times.
+// Over all seeds, at least: each fault in 500 runs, each row of a table 100 times.
 constexpr std::uint64_t kLeastOfAFault = 500 / kChunks + 1;
 constexpr std::uint64_t kLeastOfARow = 100 / kChunks + 1;
 
@@ -36,8 +36,8 @@ void expect_faults(const Tally& tally) {
   EXPECT_GE(tally.waits_for_room, kLeastOfARow);
 }
 
-// What seeds do not produce, or in a few of ten thousand only; unit tests have it. Operations that
-// differ, shapes that no honest or forged packet of theirs has, questions, and JOINs with wrong
+// What no seed of ten thousand produces, or only a few; unit tests cover it: operations that
+// differ, shapes that none of their packets has, honest or forged, questions, and JOINs with wrong
 // tags, which the driver finds.
 bool is_rare(SwitchCounter counter) {
   using S = SwitchCounter;

@@ -187,7 +187,7 @@ _PLANTED = [
         "checkpoint.py",
         'error = ValueError(f"found a {type(state).__name__}, expected a state dict: {wrong}")',
         "raise",
-        "test_checkpoints.py::test_a_value_that_is_no_state_dict_is_refused_soon_at_every_rank",
+        "test_checkpoints.py::test_a_value_that_is_not_a_state_dict_is_refused_soon_at_every_rank",
     ),
     Planted(
         "save removes the earlier checkpoint first",

@@ -71,7 +71,7 @@ REFUSED_EVERYWHERE = {
         lambda rank: init_mesh(3, 2),
         "mesh (3, 2) with 1 replica has 6 ranks, but the job has 4",
     ),
-    "a mesh of none": (lambda rank: init_mesh(0, 4), "d1: found 0, expected at least 1"),
+    "a mesh of no ranks": (lambda rank: init_mesh(0, 4), "d1: found 0, expected at least 1"),
     "a mesh of half ranks": (lambda rank: init_mesh(1.5, 2), "d1: found 1.5, expected a whole"),
     "an unknown algorithm": (
         lambda rank: init_mesh(4, 1, algorithm="nccl"),
@@ -93,7 +93,7 @@ REFUSED_EVERYWHERE = {
         lambda rank: init_mesh(4, 1, patience=3),
         "patience: found 3, expected a datetime.timedelta",
     ),
-    "what is no model": (
+    "what is not a model": (
         lambda rank: parallelize("GPT", mesh=init_mesh(4, 1)),
         "model: found 'GPT', expected a torch.nn.Module",
     ),

@@ -60,7 +60,7 @@ MODEL = {"model_type": "gpt2", "n_embd": 32, "n_head": 8, "n_layer": 1, "vocab_s
         "in place of others at the end": (LEVELS + OLD, LEVELS),
         "in place of others in the middle": (LEVELS + OLD + AFTER, LEVELS + AFTER),
         "in place of a line": (LEVELS + "measured: []\n" + AFTER, LEVELS + AFTER),
-        "after a file that ends in no line": (LEVELS.rstrip(), LEVELS),
+        "after a file without a newline at its end": (LEVELS.rstrip(), LEVELS),
     }.values(),
 )
 def test_measurements_are_written(before, rest):

@@ -195,7 +195,7 @@ def test_a_job_that_dies_while_it_saves_leaves_the_earlier_checkpoint(
     assert gloo_ranks.run(2, body, backend="gloo") == [True] * 2
 
 
-def test_a_value_that_is_no_state_dict_is_refused_soon_at_every_rank(gloo_ranks):
+def test_a_value_that_is_not_a_state_dict_is_refused_soon_at_every_rank(gloo_ranks):
     def body(rank):
         init_mesh(2, 1)
         model = parallelize(make(GPT))

@@ -340,7 +340,7 @@ def test_layers_of_ones_own_gather_and_scatter_tokens(gloo_ranks):
     assert gloo_ranks.run(2, body, backend="gloo") == [([4, 8], [2, 8])] * 2
 
 
-def test_a_rank_stores_what_the_norms_need_of_its_tokens_only(gloo_ranks):
+def test_a_rank_stores_what_the_norms_need_for_its_tokens_only(gloo_ranks):
     """As the planner counts it: the inputs of the column-first products are stored as gathered."""
 
     # With four rows no other tensor of this block is as wide as the hidden size.

@@ -163,7 +163,7 @@ def test_ranks_with_different_seeds_sample_the_whole_models_tokens(gloo_ranks):
     assert gloo_ranks.run(4, body, backend="gloo") == [[True, True]] * 4
 
 
-def test_what_a_rank_has_a_piece_of_only_is_refused(gloo_ranks):
+def test_what_a_rank_has_only_a_piece_of_is_refused(gloo_ranks):
     def body(_rank):
         tokens = torch.zeros(1, 2, dtype=torch.long)
         mesh = init_mesh(1, 2)

@@ -173,8 +173,8 @@ def in_halves(_rank):
 
 
 def test_half_precision_is_no_further_from_float32_than_the_whole_models(gloo_ranks):
-    """1.5 times as far, each tensor for itself; over several models and batches, because chance
-    decides for a loss or a bias in a single one."""
+    """At most 1.5 times as far, each tensor by itself; over several models and batches, because
+    chance decides for a loss or a bias in a single one."""
     sums = collections.defaultdict(lambda: [0.0, 0.0])
     for said in gloo_ranks.run(4, in_halves, backend="gloo", limit_s=500):
         for case, distances in said.items():

@@ -42,7 +42,7 @@ WAYS = list(itertools.product((False, True), (False, True)))  # tokens split, fu
 
 
 def without_biases_of_values(name):
-    """Whose copies on several rows would be summed, and are too few to be planned."""
+    """Copies of these biases on several rows would be summed; the planner omits so few values."""
     model = make(MODELS[name])
     for layer in getattr(model, "layers", ()):
         layer.attention.v_proj = nn.Linear(HIDDEN, KV_HEADS * WIDTH, bias=False).double()
