@@ -80,8 +80,8 @@ class Lateness {
 
  private:
   static constexpr std::uint64_t kNone = std::uint64_t{1} << 32;  // no fingerprint
-  // How far a rank is in a stream. For ranks that arrive in one packet, only the lowest one's entry
-  // is kept up to date.
+  // How far a rank has got in a stream. For ranks that arrive in one packet, only the lowest one's
+  // entry is kept up to date.
   struct Progress {
     std::uint64_t next = 0;  // the next sequence
     Instant last{};

@@ -41,7 +41,7 @@ struct Timing {
   // this time.
   Duration answer_pause = std::chrono::milliseconds(10);
 
-  // How long a return after detaching waits; doubles each further time.
+  // How long a return after detaching waits; doubles each time.
   Duration return_first = std::chrono::milliseconds(250);
   Duration return_max = std::chrono::seconds(60);
 

@@ -33,7 +33,7 @@ enum class StatusCode : std::uint16_t {
                            // nonce, the acknowledgement of a LEAVE
   kAreYouThere = 10,       // a liveness probe of the receiver; nonce: drawn by the sender
   kHere = 11,              // the answer; nonce: of the question
-  kOperation = 12,         // cause: what a rank calls the operation that the server waits in
+  kOperation = 12,         // cause: what a rank calls an operation that the server waits for
   kCount,
 };
 
@@ -75,7 +75,7 @@ enum class KeyProblem : std::uint16_t {
 
 std::string_view to_string(KeyProblem problem);
 
-// Why a JOIN is refused: the expected value, the JOIN's value, and the ranks with other values
+// Why a JOIN is refused: the expected value, the JOIN's value, and the ranks with the expected one
 // (docs/protocol.md §3.2 lists the numbers of each reason; both are 0 if a reason has none).
 struct Refusal {
   RefusalReason reason = RefusalReason::kNone;

@@ -135,7 +135,7 @@ class HostEngine {
     Time since;
     bool is_told = false;             // a warning was given
     RankSet here;                     // by their numbers on this host
-    std::vector<std::uint64_t> done;  // how far each of these was at that time
+    std::vector<std::uint64_t> done;  // how far each of these had got by then
   };
   const std::optional<Waiting>& waiting() const { return waiting_; }
   // Tells the others that this rank leaves. Pending operations fail.

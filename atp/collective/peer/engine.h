@@ -28,9 +28,9 @@
 //
 // When something breaks, every rank should name the same culprit. A rank whose connection ends
 // without a farewell is dead, and the rank that sees this tells all others. Before an operation's
-// time is up, its rank asks those that it waits for how far they are; they ask those that they wait
-// for, and so on. A rank that waits for one that does not answer, or has not called the operation,
-// names it to all.
+// time is up, its rank asks those that it waits for how far they have got; they ask those that they
+// wait for, and so on. A rank that waits for one that does not answer, or has not called the
+// operation, names it to all.
 
 namespace atp {
 

@@ -22,7 +22,7 @@ struct Frame {
     kOffer,     // a message that waits until the receiver is ready
     kReady,     // the receiver is ready
     kCredit,    // `bytes` of messages that were sent at once have been taken
-    kAsk,       // asks how far operation `number` is (`part`: milliseconds left)
+    kAsk,       // asks how far operation `number` has got (`part`: milliseconds left)
     kAnswer,    // the answer; `offset`: a Progress
     kFailure,   // the group is broken; the text says why
     kFarewell,  // this rank is done and leaves

@@ -55,8 +55,8 @@ inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 // | all_reduce      |                           | the tensor, in place         |
 // | send, receive   | the tensor                | the tensor                   |
 //
-// Blocks are by rank and may have any length, even 0. The memory must live until the operation
-// ends.
+// Blocks are in the order of ranks and may have any length, even 0. The memory must live until the
+// operation ends.
 struct PeerRequest {
   PeerCall call = PeerCall::kBarrier;
   ElementKind kind = ElementKind::kByte;

@@ -23,7 +23,7 @@ struct RecorderSettings {
   std::size_t size = kUsualSize;
 
   static Result<RecorderSettings> from_environment();
-  // Those of the environment when it was first called; if they are wrong, the usual ones, after a
+  // Those of the environment when this was first called; if they are wrong, the defaults, after a
   // warning.
   static const RecorderSettings& of_process();
 };

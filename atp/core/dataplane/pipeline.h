@@ -48,7 +48,7 @@ enum atp_reason {
   ATP_PASS_DETACHED,     /* a detached rank is in it */
   ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
   ATP_PASS_SHAPE,        /* more values than fit here, or a number or kind that is not the sum's */
-  ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
+  ATP_PASS_OVERLAP,      /* some of its ranks are in the sum, others are not (H4) */
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
   ATP_PASS_RESEND,          /* nothing to flush here */

@@ -112,7 +112,7 @@ class Job {
   std::optional<Aggregation> aggregation_;
   bool finished_ = false;
   Instant made_at_;
-  Instant leases_at_ = kNever;   // no lease ends before
+  Instant leases_at_ = kNever;   // no lease ends before this
   Instant joining_at_ = kNever;  // when to check again whether all have joined
   Instant detached_at_ = kNever;
   Instant gone_at_ = kNever;

@@ -10,9 +10,9 @@
 #include "atp/wire/join.h"
 
 // The ranks of a job, and the paths by which the server reaches them (docs/protocol.md §2). A rank
-// has two leases: one renewed by its JOINs through the tree (it names the child), one by its
-// straight JOINs (they show its own endpoint, the path around all switches). While only the second
-// runs, the rank is *detached*; when both have ended, it is *lost*.
+// has two leases: one renewed by its JOINs through the tree (they show the child that it is
+// behind), one by its straight JOINs (they show its own endpoint, the path around all switches).
+// While only the second runs, the rank is *detached*; when both have ended, it is *lost*.
 //
 // Only JOINs attach or detach a rank: those through the tree, and straight ones with the mark. Of
 // two statements the one with more detachments counts; with equal numbers, *attached*. The server

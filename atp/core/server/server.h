@@ -42,7 +42,7 @@ class Server {
   Instant next_timeout() const { return next_timeout_; }
 
   // While set, every PARAMETER carries ECN, because the server's receive queue is long or drops
-  // (H36).
+  // packets (H36).
   void set_congested(bool congested) { congested_ = congested; }
 
   // From this call on, JOINs of unknown jobs are refused (docs/protocol.md §2, *Draining*).

@@ -121,7 +121,8 @@ class Keyring final : public JobOwners {
   std::function<bool(std::uint32_t)> knows_ = [](std::uint32_t) { return false; };
 };
 
-// Of a node without keys: a packet without a tag is accepted, a tag is removed.
+// For a node without keys: accepts packets without a tag, and refuses one with a tag, which it
+// removes.
 Keyring::Checked check_without_keys(std::span<std::uint8_t> datagram);
 
 }  // namespace atp

@@ -27,7 +27,8 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 32, "sent as it lies in memory, so without padding");
 
-// The purpose that the peer named. Nothing if the rest of its Hello is not the expected one.
+// Which of a ring's two connections the peer named. Nothing if it named neither, or the rest of its
+// Hello is not the expected one.
 inline std::optional<Purpose> purpose_of(const Hello& said, Hello expected) {
   expected.purpose = said.purpose;
   const bool is_known = said.purpose == Purpose::kData || said.purpose == Purpose::kControl;

@@ -150,7 +150,7 @@ class EventLoop {
     return received.datagrams > 0;
   }
 
-  // The mark comes from the network, so no tag includes it.
+  // The mark comes from the network, so no tag covers it.
   void handle_datagram(Instant time, const Endpoint& from, std::span<std::uint8_t> datagram,
                        bool congested) {
     const Keyring::Checked checked =
