@@ -41,7 +41,7 @@ std::string bottleneck_text(const Interconnect& interconnect, const Bottleneck& 
          rate_text(bottleneck.load / bottleneck.seconds_per_byte);
 }
 
-// "; reduce-scatters and all-gathers by ring", if these use another collective.
+// "; reduce-scatters by ring; all-gathers by ring", if these use a different collective.
 std::string halves_text(const DimensionCost& chosen) {
   std::string text;
   const auto add = [&](const char* what, Collective collective) {

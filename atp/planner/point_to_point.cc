@@ -22,7 +22,7 @@ class Neighbours {
 
   Position devices() const { return devices_; }
 
-  // The next sibling on one level; after the last the first, and is_last is set.
+  // The next sibling on one level; the last is followed by the first, and is_last is set.
   Position next_on_level(Position device, std::size_t index, bool& is_last) const {
     const GroupLevel& level = geometry_.levels[index];
     const auto own = static_cast<Position>(level.own);

@@ -30,7 +30,7 @@ class Draw {
   T one_of(std::initializer_list<T> list) {
     return *(list.begin() + random_.below(list.size()));
   }
-  // Zero in half of the runs, otherwise up to `most`, with small ones as likely as large ones.
+  // Zero in half of the runs, otherwise up to `most`, small ones more likely than large ones.
   double probability(double most) {
     if (chance(0.5)) return 0;
     const double x = random_.uniform();

@@ -20,7 +20,7 @@ Network::Port Network::make_port(std::uint32_t rack, const LinkPlan& plan) {
   ATP_CHECK(links_.size() + 2 < kNoLink);
   const auto up = static_cast<std::uint16_t>(links_.size());
   LinkPlan sending = plan;
-  sending.packet_time = Duration{};  // only receiving takes a host time
+  sending.packet_time = Duration{};  // only receiving takes the host time
   links_.emplace_back(sending);
   links_.emplace_back(plan);
   return {rack, up, static_cast<std::uint16_t>(up + 1)};

@@ -79,8 +79,8 @@ void ServerJudge::judge_detaching(const PacketView& packet, const Join& join,
   }
 }
 
-// News must be sent at once, because switches would wait for the rank in vain. A rank that starts
-// detached is not news: the others are notified one refresh later.
+// News must be sent at once, because switches would otherwise wait for the rank in vain. A rank
+// that starts detached is not news: the others are notified one refresh later.
 void ServerJudge::expect_news(Instant now, const StreamKey& range, const Outbox& out) {
   const auto heard = switch_joined_.find(range);
   const bool has_switch =

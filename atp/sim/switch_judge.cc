@@ -11,7 +11,7 @@ using S = SwitchCounter;
 constexpr std::uint8_t kSticky = ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_OVERFLOW;
 constexpr std::uint8_t kExact = 0x1c;
 
-// The maximum values in a fragment of K: K of four bytes, or 2K of two.
+// The maximum number of values in a fragment: K of four bytes, or 2K of two.
 std::uint32_t most_values(std::uint8_t kind, std::uint32_t k) {
   return (kind >> 1 & 3) == 1 ? 2 * k : k;
 }

@@ -185,7 +185,7 @@ std::optional<DigestReading> InNetworkGroup::final_digest(bool restart) {
 }
 
 void InNetworkGroup::leave_transport() {
-  // If the server does not acknowledge the LEAVE, only the lease stays until it expires.
+  // If the server does not acknowledge the LEAVE, only the lease remains, until it expires.
   if (communicator_ != nullptr) static_cast<void>(communicator_->shutdown());
 }
 

@@ -125,8 +125,8 @@ std::chrono::milliseconds PeersBackend::timeout_of(std::chrono::milliseconds ask
 
 PeersBackend::EndPart PeersBackend::expect_parts_of(CompletionPool& pool, const OwnWork& work,
                                                     std::size_t count) const {
-  // If an exception comes in between, the work started below never ends; the group does not wait
-  // for it, as the parts that were not started drop it.
+  // If an exception is thrown in between, the work started below never ends; the group does not
+  // wait for it, as the parts that were not started drop it.
   const auto expected = std::make_shared<CompletionPool::Expected>(pool.expect());
   if (!work->expect_parts(count)) expected->end(ended(work));
   return [work, expected](const std::string& error) {

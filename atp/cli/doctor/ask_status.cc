@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStatusPatience{1500};
 
-// The node read its clock between question and reply.
+// The node read its clock between these two times.
 struct Asked {
   double from = 0;  // seconds since 1970, by this host's clock
   double until = 0;
@@ -50,7 +50,7 @@ void take_document(const std::string& address, const std::string& reply, const A
   facts.version = version->get<std::string>();
   facts.wire_version = wire_version->get<int>();
   facts.tcp = TcpWord::kStatus;
-  const auto time = status.find("time_s");  // absent from nodes of earlier versions
+  const auto time = status.find("time_s");  // absent in the status of earlier releases
   if (time != status.end() && time->is_number()) {
     facts.clock = difference_of(time->get<double>(), asked);
   }

@@ -120,7 +120,7 @@ std::string stuck_lines(const json& status) {
       names += fmt::format("{}{}{}", names.empty() ? "" : ", ", number(rank, "rank"),
                            host.is_null() ? "" : " (" + word(rank, "host") + ")");
     }
-    const auto operation = stuck.find("operation");  // absent from nodes of earlier versions
+    const auto operation = stuck.find("operation");  // absent in the status of earlier releases
     const bool is_known = operation != stuck.end() && operation->is_string();
     text += fmt::format("  job {} has waited {:.1f} s for {} {}{}\n", number(job, "job"),
                         stuck.at("waited_s").get<double>(),
@@ -225,7 +225,7 @@ std::size_t jobs_in(const json& status) {
 
 std::string status_table(const json& status) {
   const std::string role = word(status, "role");
-  // Absent in the status of an earlier release.
+  // Absent in the status of earlier releases.
   const bool drains = status.value("draining", false);
   return fmt::format("{} {} (atp {})\n", role, word(status, "listen"), word(status, "version")) +
          (drains ? fmt::format("  {}\n", drain_text(jobs_in(status))) : std::string()) +

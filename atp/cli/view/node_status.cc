@@ -56,7 +56,7 @@ std::optional<StuckJob> stuck_of(const Document& job) {
   const auto found = job.find("stuck");
   if (found == job.end() || found->is_null()) return std::nullopt;
   StuckJob stuck{.waited_s = found->at("waited_s").get<double>()};
-  const auto operation = found->find("operation");  // absent from nodes of earlier versions
+  const auto operation = found->find("operation");  // absent in the status of earlier releases
   if (operation != found->end() && operation->is_string()) stuck.operation = word_of(*operation);
   for (const Document& one : list(*found, "ranks")) {
     const Document& host = one.at("host");

@@ -23,7 +23,7 @@ std::string gpus_text(std::size_t gpus) {
   return std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs");
 }
 
-// "2 x NUMA node, 4 x gpu", or that each pair is different.
+// "2 x NUMA node (switch), 4 x gpu (full)", with ", pair by pair" if the pairs differ.
 std::string shape_text(const planner::Interconnect& machine) {
   std::string text;
   for (const Level& level : machine.levels) {
@@ -74,7 +74,7 @@ void check_equal(const std::vector<ImportedHost>& hosts) {
   }
 }
 
-// The lowest bandwidth of the hosts, which counts, and a remark if they differ.
+// The lowest of the hosts' bandwidths, which is the one that counts. Adds a remark if they differ.
 double slowest(const std::vector<ImportedHost>& hosts, const std::string& links,
                const std::vector<double>& bandwidths, std::vector<std::string>& remarks) {
   const auto [least, most] = std::minmax_element(bandwidths.begin(), bandwidths.end());

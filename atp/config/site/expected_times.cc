@@ -9,7 +9,7 @@
 namespace atp {
 namespace {
 
-// The time in which a rank, switch or server forwards a packet, without its link's latency.
+// The time that a rank, switch or server takes to forward a packet, without its link's latency.
 constexpr double kNodeSeconds = 30e-6;
 
 double slowest_link_latency(const Site& site, const JobPlacement& placement) {

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// Copies the library's tree, and checks what the library lets pass.
+// Copies the library's tree, and checks what the library does not.
 class XmlReader {
  public:
   XmlReader(std::string_view text, const std::string& file) : file_(file) {

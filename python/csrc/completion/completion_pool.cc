@@ -107,7 +107,7 @@ void CompletionPool::run() {
   spare_.notify_all();
 }
 
-// Runs as long as this thread is the finisher.
+// Runs for as long as this thread is the finisher.
 void CompletionPool::finish_works(Lock& lock) {
   const std::thread::id self = std::this_thread::get_id();
   finisher_ = self;
@@ -165,7 +165,7 @@ void CompletionPool::settle(Lock& lock, std::uint64_t number) {
   lock.lock();
 }
 
-// A spare thread sleeps until called, then watches as long as works wait. True: it takes over.
+// A spare thread sleeps until called, then watches for as long as works wait. True: it takes over.
 bool CompletionPool::watch(Lock& lock) {
   const auto vacant = [this] { return is_over() || finisher_ == std::thread::id(); };
   ++spares_;
