@@ -139,7 +139,7 @@ def planted(monkeypatch, network_ns, ring_ns):
     monkeypatch.setattr(_choice, "_probe", probe)
 
 
-def test_ranks_with_different_measurements_choose_the_same_by_the_slowest(ranks, monkeypatch):
+def test_ranks_with_different_measurements_all_choose_by_the_slowest(ranks, monkeypatch):
     # Alone, rank 0 would take the network for all sizes, and rank 1 the ring.
     monkeypatch.setattr(_choice, "_JUDGED_EVERY", 0)  # by what is planted alone
     planted(

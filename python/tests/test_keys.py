@@ -289,7 +289,7 @@ def test_all_ranks_name_at_once_the_one_whose_file_differs(ranks, network, key, 
         assert outcome.seconds < 5  # the time-out of the group is 20 s
 
 
-def test_a_rank_that_has_the_key_alone_says_that_rank_0_has_none(ranks, network, key):
+def test_the_only_rank_with_a_key_says_that_rank_0_has_none(ranks, network, key):
     outcomes = ranks.outcomes(
         2, lambda rank: None, route=network.route, variables=for_rank({1: key}), timeout_s=5
     )

@@ -340,7 +340,7 @@ def test_all_collectives_in_flight_end_in_any_order_of_waiting(ranks):
     assert ranks.run(RANKS, body, **IN_MEMORY) == [expected] * RANKS
 
 
-def test_the_digest_is_of_all_reduces_only(ranks):
+def test_the_digest_covers_only_all_reduces(ranks):
     def body(rank, others):
         for i in range(6):
             dist.all_reduce(values(rank, 1000 + i))

@@ -170,7 +170,7 @@ def test_formats_that_exclude_each_other_are_named(environment, variables, optio
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_sixteen_bits_are_for_64_ranks(algorithm):
+def test_sixteen_bits_are_for_up_to_64_ranks(algorithm):
     options = Options(wire="int16", algorithm=algorithm).resolved(GROUP)
     options.check_size(64)
     with pytest.raises(ValueError, match="up to 64 ranks, and this group has 65"):

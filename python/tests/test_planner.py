@@ -65,7 +65,7 @@ def test_the_program_and_the_module_agree(topology, model, mode):
     assert json.loads(program.stdout) == as_json(answer)
 
 
-def test_every_option_arrives():
+def test_every_option_reaches_the_planner():
     topology, model = REPOSITORY / "examples/topologies/two-racks.yaml", MODELS[0]
     program = run_cli(
         *("--topology", topology, "--model", model, "--workers", 16, "--batch", 8),
@@ -94,7 +94,7 @@ def test_every_option_arrives():
     assert json.loads(program.stdout) == as_json(answer)
 
 
-def test_hosts_and_what_the_runtime_runs_arrive():
+def test_hosts_and_what_the_runtime_runs_reach_the_planner():
     topology = REPOSITORY / "examples/topologies/four-equal-hosts.yaml"
     names = ["a3", "a1"]
     program = run_cli(
@@ -108,7 +108,7 @@ def test_hosts_and_what_the_runtime_runs_arrive():
     assert math.prod(answer.mesh) == 2
 
 
-def test_the_order_is_of_the_jobs_ranks():
+def test_the_order_is_that_of_the_jobs_ranks():
     """Hosts in a different order than in the file: the layout follows the file, the job `hosts`."""
     answer = plan(two_racks(), GPT, hosts=["b1", "a1", "b2", "a2"], collectives=["ring"], batch=4)
     assert answer.job_ranks == (1, 3, 0, 2)  # of a1, a2, b1, b2

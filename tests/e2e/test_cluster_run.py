@@ -29,7 +29,7 @@ def cluster(tmp_path):
 BENCH = ("--", ATP, "bench", "allreduce", "-b", "256K", "-e", "256K", "-n", "3")
 
 
-def test_two_jobs_run_over_three_racks_on_what_the_file_gives_to_each_host(cluster):
+def test_two_jobs_run_over_three_racks_from_each_hosts_part_of_the_file(cluster):
     services = cluster.serve("s1", "s0", "a0", "b0")
     jobs = [
         [cluster.start(host, "--job", str(job), "--incarnation", "1", *BENCH) for host in hosts]

@@ -78,7 +78,7 @@ def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
         assert (left["job"], left["ranks"], left["level"]) == (cluster.job, [2], "info")
 
 
-def test_the_line_that_the_page_shows_is_one_of_these():
+def test_the_line_that_the_page_shows_has_these_keys():
     (example,) = parsed(shown("docs/operations.md", '{"time": "2026-03-01T09:30:12.417+01:00",'))
     assert set(example) == ALWAYS | {"job", "incarnation", "ranks"}
     assert re.fullmatch(

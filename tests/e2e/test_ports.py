@@ -18,7 +18,7 @@ class Draws:
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["UDP", "TCP"])
-def test_a_port_that_somebody_has_at_any_address_is_not_given(monkeypatch, kind):
+def test_a_port_in_use_at_any_address_is_not_given_out(monkeypatch, kind):
     one, other, taken = ports.free_ports(3)
     with socket.socket(socket.AF_INET, kind) as somebody:
         somebody.bind(("127.0.0.9", taken))

@@ -59,7 +59,7 @@ def findings(report, folder, code=1):
     return json.loads(report(folder, "--json", code=code))["findings"]
 
 
-def test_a_healthy_job_is_one_and_runs_on(cluster, written, running, report):
+def test_a_healthy_job_is_found_healthy_and_runs_on(cluster, written, running, report):
     said = report(written, code=0)
     assert f"job {cluster.job}/" in said and "files of ranks 0, 1 and 2; one host" in said
     assert "No failure, no mismatch, and no rank that others wait for." in said
@@ -90,7 +90,7 @@ def test_a_switch_that_is_killed_is_in_the_timeline_and_no_rank_is_named(cluster
     assert said.count(f"switch {cluster.switch_address} no longer answers") == RANKS
 
 
-def test_files_of_ranks_in_memory_are_the_same(cluster, folder, report):
+def test_files_of_ranks_in_memory_name_a_killed_rank_too(cluster, folder, report):
     ranks = start(cluster, folder, ATP_HOST_MEMORY=1)
     ranks[1].kill()
     for rank in (ranks[0], ranks[2]):

@@ -12,7 +12,7 @@ import pytest
 from .conftest import LIMIT_S, PROGRAM, atp, supervisor_of, wait_until
 
 
-def test_ranks_get_their_environment_and_their_output_passes():
+def test_ranks_get_their_environment_and_their_output_is_passed_on():
     script = (
         "echo $RANK/$LOCAL_RANK of $WORLD_SIZE/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT "
         "$ATP_JOB $ATP_INCARNATION $ATP_ROUTE $ATP_VALUES_PER_FRAGMENT"
@@ -126,7 +126,7 @@ def test_tagged_lines_do_not_mix():
         pytest.param("kill -9 $$", 137, "was killed by signal 9 (Killed)", id="a signal"),
     ],
 )
-def test_exit_codes_pass(script, code, message):
+def test_exit_codes_are_passed_on(script, code, message):
     result = atp("run", "-n", "2", "sh", "-c", f"test $RANK = 0 || {{ {script}; }}")
     assert result.returncode == code
     if message:
@@ -166,7 +166,7 @@ def test_a_rank_that_ignores_sigterm_is_killed(marked, tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_signals_pass_to_the_ranks_and_their_answer_comes_back(sent, start, tmp_path):
+def test_signals_are_passed_to_the_ranks_and_their_answer_comes_back(sent, start, tmp_path):
     name = sent.name.removeprefix("SIG")
     script = f"trap 'exit 7' {name}; touch {tmp_path}/$RANK; while :; do sleep 0.05; done"
     front = start("run", "-n", "2", "sh", "-c", script)

@@ -25,7 +25,7 @@ def descendants(process):
 
 
 @pytest.mark.parametrize("way", ["switch", "ring", "memory"])
-def test_a_job_that_is_stopped_longer_than_a_lease_goes_on(cluster, way):
+def test_a_job_that_is_stopped_for_longer_than_a_lease_goes_on(cluster, way):
     nodes = ["--switch"] if way == "switch" else []
     command = [cluster.atp, "run", "-n", RANKS, *nodes, "--", sys.executable, SCRIPT, STEPS]
     job = cluster.start("job", command, {"WAY": way})

@@ -24,7 +24,7 @@ def test_a_folder_is_made_with_those_above_it(tmp_path):
     assert results_folder(str(tmp_path / "out" / "demo")).is_dir()
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+def test_an_existing_folder_stays_as_it_is(tmp_path):
     (tmp_path / "result").write_text("kept")
     assert results_folder(str(tmp_path)) == tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["result"]

@@ -29,7 +29,7 @@ def test_every_case_is_timed(tmp_path):
     assert (tmp_path / "costs.svg").stat().st_size > 1000
 
 
-def test_the_median_of_the_rounds_counts_beside_another_checkout():
+def test_costs_and_ratios_to_another_checkout_are_medians_of_the_rounds():
     ours = [{"scalar": us * 1e-6} for us in (100, 300, 120)]
     theirs = [{"scalar": us * 1e-6} for us in (50, 60, 70)]
     (row,) = costs.summarize(ours, theirs)

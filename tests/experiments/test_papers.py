@@ -69,7 +69,7 @@ def test_a_figure_without_its_shape_is_not_said_to_show_the_claim():
     assert page.verdict(entry, {"checks": []}) == entry.holds
 
 
-def test_the_committed_page_is_of_these_entries():
+def test_the_committed_page_has_these_entries():
     text = (REPOSITORY / "docs" / "papers.md").read_text()
     for entry in ENTRIES:
         assert f"### {entry.title}" in text

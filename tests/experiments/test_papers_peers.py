@@ -192,7 +192,7 @@ def test_the_processes_of_a_pool_sum_without_an_error(slots, timeout_ms, tmp_pat
         assert all("# repeats 0\n" not in text for text in texts)
 
 
-def test_a_sum_of_other_workers_than_expected_is_noticed(tmp_path):
+def test_a_sum_of_workers_other_than_expected_is_noticed(tmp_path):
     with pool_switch(2, 8, tmp_path / "pool.jsonl") as address:
         workers = start_workers(address, 8, 200, [3, 3])
         texts = [worker.communicate(timeout=60)[0] for worker in workers]

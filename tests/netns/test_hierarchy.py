@@ -61,7 +61,7 @@ def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(served, 
         first += count
 
 
-def test_training_over_hosts_has_the_same_bits_with_loss_and_rank_by_rank(served):
+def test_training_over_hosts_has_the_same_bits_with_loss_and_without_memory(served):
     network, hosts, env = served((2, 2))
     runs = []
     for incarnation, (hierarchy, loss) in enumerate([(0, 0), (1, 0), (1, 1)], start=1):

@@ -48,5 +48,5 @@ def test_twenty_thousand_sums_that_wait_for_a_late_rank(make_network, algorithm,
     print("".join(said), f"{lost()} packets lost")
     assert (lost() > 20) == loss  # whole trains
     for text in said:
-        # Tensors are the caller's; beside them we keep a few small objects per sum, not a packet.
+        # The tensors are the caller's; we add a few small objects for each, not a packet.
         assert int(re.search(r"(\d+) bytes each", text)[1]) < 5000

@@ -38,7 +38,7 @@ CASES = {"the slow one itself": "hasty", "one that is behind it": "patient"}
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_slow_operation_ends_by_its_time_out(make_network, algorithm, case):
+def test_a_slow_operation_ends_at_its_time_out(make_network, algorithm, case):
     network = make_network("services", "w0", "w1", "w2")
     route = serve(network)
     workers = [network[name] for name in ("w0", "w1", "w2")]

@@ -117,7 +117,7 @@ def test_the_image_of_the_containerfile_runs(bare, tmp_path):
     assert "0 OK" in said
 
 
-def test_pip_installs_nothing_else_beside_torch():
+def test_pip_installs_nothing_else_besides_torch():
     assert only(the("atp_program-*.whl")) == ["atp-program"]
     assert only(the("atp-*.tar.gz")) == ["atp"]
 

@@ -214,7 +214,7 @@ def on_mesh(mesh):
     said = {}
     for kind, (dtype, names) in TYPES.items():
         if mesh.first.algorithm == "innetwork" and dtype == torch.float64:
-            continue  # which is summed beside the network
+            continue  # which switches do not sum
         for name in names:
             whole, model = of_whole(name, kind), parallelize(make(name, dtype), mesh)
             found, cuts = results(model), cuts_of(model)

@@ -134,7 +134,7 @@ def test_a_debootstrap_that_fails_is_shown_and_leaves_nothing(stubs):
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_of_a_machine_whose_making_is_killed(stubs, end):
+def test_nothing_is_left_of_a_machine_whose_creation_is_killed(stubs, end):
     (stubs.bin / "debootstrap").write_text(WAITING)
     process = stubs.start()
     assert eventually(stubs.told.exists), process.communicate()

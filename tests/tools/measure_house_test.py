@@ -72,7 +72,7 @@ def test_a_header_and_its_source_are_one_module_and_tests_count_separately(tmp_p
     assert table["most modules in a folder"] == "2 (a)"
 
 
-def test_a_headers_own_source_and_tests_are_no_includers(tmp_path):
+def test_a_headers_own_source_and_tests_are_not_includers(tmp_path):
     include = '#include "atp/a/one.h"\n'
     root = write(
         tmp_path / "atp",
