@@ -66,7 +66,7 @@ def counts(values: np.ndarray) -> list[int | float]:
 
 
 def headroom(world_size: int) -> int:
-    """The design's c: the bits that a sum of `ranks` equal values may need."""
+    """The design's c: the bits by which a sum of `world_size` values may exceed the largest."""
     return math.ceil(math.log2(world_size))
 
 

@@ -214,7 +214,7 @@ def test_a_monitored_barrier_with_no_time_names_missing_ranks_at_once(ranks):
     ranks.run(2, body)
 
 
-# The tensors that a call reads and writes; one at a time is on another device.
+# The calls, each with one tensor that is on another device: there().
 CALLS = {
     "all_gather": lambda b, here, there: b.allgather([[here(3), there(3)]], [here(3)]),
     "all_gather_single": lambda b, here, there: b._allgather_base(there(6), here(3)),

@@ -94,7 +94,7 @@ SURVIVORS = [rank for rank in range(RANKS) if rank != VICTIM]
 
 
 def fail_when(victim):
-    """A body in which victim() makes the others' next sum fail; they return the files of then."""
+    """A body: victim() makes the others' next sum fail, and they return the names of the files."""
 
     def body(rank):
         train()

@@ -19,7 +19,7 @@ RECONFIGURABLE = {"enable_reconfigure": True}
 
 
 def handles_of(rank, size):
-    """Those of all ranks, by rank, exchanged in the store."""
+    """Those of all ranks, by rank, exchanged through the store."""
     store = _get_default_store()
     store.set(f"handle/{rank}", dist._get_reconfigure_handle())
     return [store.get(f"handle/{rank}").decode() for rank in range(size)]

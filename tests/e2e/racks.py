@@ -1,4 +1,4 @@
-"""Three racks on loopback, two with ranks and one with a server; `atp run` starts their hosts."""
+"""Three racks on loopback, two with ranks and one with a server: an `atp run` per host."""
 
 import os
 import re

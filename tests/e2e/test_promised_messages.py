@@ -74,7 +74,7 @@ def start_job(cluster, ranks=3):
 
 
 def said(cluster, process, message):
-    """The output once the message is in it; or all of it, if the process has ended without."""
+    """The output once the message is in it; or all of it, if the process has ended without it."""
     cluster.wait_until(
         lambda: re.search(pattern(message), process.output()) or not process.running(),
         message,

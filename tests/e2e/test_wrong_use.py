@@ -72,7 +72,7 @@ def test_ranks_that_disagree_about_the_order_are_named(cluster):
 def test_ranks_that_disagree_about_the_type_are_named(cluster):
     cluster.start_server()
     cluster.start_switch()
-    # As many values, in as many packets.
+    # The same number of values, in the same number of packets.
     floats = cluster.bench("-b", "8K", "-e", "8K")
     brain_floats = cluster.bench("-b", "4K", "-e", "4K", "--dtype", "bfloat16")
     ranks = [cluster.start_rank(r, RANKS, floats if r else brain_floats) for r in range(RANKS)]

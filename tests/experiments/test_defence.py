@@ -13,7 +13,7 @@ from lab.ports import free_port
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-# Generous bounds, which a loaded machine keeps: beyond them something waits that should not.
+# Generous bounds, which even a loaded machine keeps; only needless waits exceed them.
 LIMITS = {
     "256 KiB while jobs are created and left at 6 kB/s, over alone": 10,
     "`atp status` with 50 idle connections, the slowest, s": 3,

@@ -137,7 +137,7 @@ def test_an_unknown_figure_is_wrong_usage(capsys):
     assert exit_.value.code == 2 and "'99'" in capsys.readouterr().err
 
 
-# CI runs all others, too: `make papers ARGS=--quick` is a stage of its own.
+# CI also runs the others: `make papers ARGS=--quick` is a stage of its own.
 QUICK = ["9", "9-real", "12", "13b-real", "15", "tp-7a", "tp-7b", "tp-table2", "tp-11", "tp-12"]
 
 

@@ -46,7 +46,7 @@ def test_twenty_thousand_sums_that_wait_for_a_late_rank(make_network, algorithm,
         [network["w0"], network["w1"]],
     )
     print("".join(said), f"{lost()} packets lost")
-    assert (lost() > 20) == loss  # whole trains
+    assert (lost() > 20) == loss  # each is a whole train
     for text in said:
         # The tensors are the caller's; we add a few small objects for each, not a packet.
         assert int(re.search(r"(\d+) bytes each", text)[1]) < 5000

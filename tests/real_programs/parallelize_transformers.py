@@ -357,8 +357,8 @@ def whole_of(tensor):
 
 
 def sharded_over_replicas(algorithm):
-    """{model and mesh: (errors of the losses' means, norms and weights, of which dimensions the
-    parameters are)}, with fully_shard on two replicas, relative to the unsharded model."""
+    """{model and mesh: (the largest error of losses, norms and weights, the dimensions of the
+    parameters' meshes)}, with fully_shard on two replicas, relative to the unsharded model."""
     said = {}
     for name, shape, tokens in FULLY_SHARDED:
         if 2 * shape[0] * shape[1] != dist.get_world_size():

@@ -357,7 +357,7 @@ class JobCourt {
     }
   }
 
-  // The server correctly loses a rank, but the judge is told that it was stopped all the time.
+  // The server correctly loses a rank, but the judge is told that the server was always stopped.
   void stand_still_and_end_a_lease() {
     for (int second = 0; second < 6; ++second) {
       now += std::chrono::seconds(1);
