@@ -36,7 +36,8 @@ struct Group {
   RankSet ranks;
 };
 
-// Groups ranks by digest: the largest group first, of equal ones that with the lowest rank.
+// Groups ranks by digest: the largest group first; among equal groups, the one with the lowest
+// rank.
 std::vector<Group> groups_of(std::span<const std::uint32_t> words) {
   std::vector<Group> groups;
   for (std::size_t rank = 0; rank * kDigestWords < words.size(); ++rank) {

@@ -304,7 +304,7 @@ bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
     HostOperationHeader compared = theirs;
-    // Their blocks may be of other lengths than mine.
+    // Their blocks may differ from mine in length.
     if (piece.entry->exchanges()) compared.values = mine.values;
     if (compared == mine) continue;
     fail("rank " + std::to_string(in_job(rank)) + " has called a different operation, " +

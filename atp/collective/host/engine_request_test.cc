@@ -9,8 +9,8 @@
 #include "atp/base/random.h"
 #include "atp/collective/host/engine.h"
 
-// All-gathers, reduce-scatters, exchanges of blocks and others by engines that take steps in any
-// order.
+// All-gathers, reduce-scatters, exchanges of blocks and other collectives, carried out by engines
+// that take steps in any order.
 
 namespace atp {
 namespace {
@@ -48,7 +48,8 @@ class Host {
 class Call {
  public:
   // `lengths`: of the ranks' blocks or shares; a single one for a broadcast or a reduce. In an
-  // all-to-all those of rank 0; in others they are rotated (exchanged()).
+  // exchange of blocks, these are the lengths of rank 0; other ranks have them rotated
+  // (exchanged()).
   Call(HostCollective collective, std::vector<std::size_t> lengths, std::size_t ranks,
        std::size_t rank, Rank root = 0)
       : rank_(rank), ranks_(ranks) {

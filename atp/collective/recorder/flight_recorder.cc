@@ -207,7 +207,7 @@ RecordedGroup::RecordedGroup(RecordedGroupInfo info)
 }
 
 RecordedGroup::~RecordedGroup() {
-  // In a forked child, another thread of the parent may have held the mutex forever.
+  // In a forked child the mutex may stay locked: another thread may have held it at the fork.
   if (getpid() != owner_) return;
   recorder_.note(number_, RecordedKind::kClosed, "");
   recorder_.close(number_);

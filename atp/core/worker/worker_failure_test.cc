@@ -49,7 +49,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
                           kTestSwitch, g.view().header.sequence, g.view().header.operation + 1);
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
-      {"server restarted, as answer to its JOIN",
+      {"server restarted, as the answer to its JOIN",
        [](WorkerScript& s, const SentPacket&) {
          s.receive_status({.code = StatusCode::kServerRestarted, .nonce = 3}, kTestSwitch);
          EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
@@ -57,7 +57,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
                           kTestSwitch);
        },
        FailureCode::kServerRestarted, RankSet{}},
-      {"lease ended, as answer to its JOIN",
+      {"lease ended, as the answer to its JOIN",
        [](WorkerScript& s, const SentPacket&) {
          StatusMessage status{.code = StatusCode::kLeaseEnded, .nonce = 3, .about = RankSet::of(1)};
          s.receive_status(status, kTestSwitch);
