@@ -9,7 +9,7 @@
 // which nothing is scarce: each fragment needs one packet per member and one per switch, nothing is
 // repeated, and everything is released at once. If packets are lost, every loss may cost a few
 // packets and a time-out, but no more. Without this check, an implementation that is correct but
-// wastes the network would pass all others.
+// wastes the network would pass all other checks.
 
 namespace atp::sim {
 

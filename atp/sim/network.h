@@ -52,7 +52,7 @@ class EndpointMap {
     std::memcpy(&low, endpoint.address.data() + 8, sizeof low);
     return (low ^ endpoint.port) * 0x9e3779b97f4a7c15 >> 20;
   }
-  // The place of an endpoint, or the place where to insert it.
+  // The place of an endpoint, or the place to insert it.
   std::size_t place_of(const Endpoint& endpoint) const {
     std::size_t at = hash(endpoint) & (entries_.size() - 1);
     while (entries_[at].host != kFree && entries_[at].endpoint != endpoint) {

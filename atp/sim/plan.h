@@ -89,7 +89,7 @@ struct FabricPlan {
   // For single hosts and racks; missing: as above.
   std::vector<LinkPlan> switch_links, server_links, rack_links;
 
-  // The longest time of a small packet through empty queues.
+  // The longest time that a small packet takes through empty queues.
   Duration longest_delay() const {
     return worker.delay + switch_node.delay + server.delay + 2 * rack.delay + jitter;
   }

@@ -48,12 +48,12 @@ class Buffers {
   // average. Before the first input() or output().
   c10d::ReduceOp reduction(const c10d::ReduceOp& asked, at::TensorList tensors, int ranks);
 
-  // Contiguous memory with the tensor's values, alive as long as this object. An output's memory is
-  // written back.
+  // Contiguous memory with the tensor's values, alive for as long as this object. An output's
+  // memory is written back.
   at::Tensor input(const at::Tensor& tensor);
   at::Tensor output(const at::Tensor& tensor);
   std::vector<at::Tensor> inputs(at::TensorList tensors);
-  // Keeps the memory alive as long as this object.
+  // Keeps the memory alive for as long as this object.
   void keep(const at::Tensor& memory) { inputs_.push_back(memory); }
   std::vector<at::Tensor> outputs(at::TensorList tensors);
 

@@ -8,8 +8,8 @@
 
 // The groups that are alive, so that a process that ends without destroying them can leave them
 // while callbacks may still run. A group adds itself, and removes itself first thing in its
-// destructor, so a pointer in here is valid as long as the lock is held. (A c10 weak pointer would
-// delay the destructor itself.) A forked child has none of its parent's groups.
+// destructor, so a pointer in here is valid for as long as the lock is held. (A c10 weak pointer
+// would delay the destructor itself.) A forked child has none of its parent's groups.
 
 namespace atp::pytorch {
 

@@ -274,7 +274,7 @@ void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
 }
 
 void PeersBackend::shutdown() {
-  // The operations in progress have ended, and their callers have got any failure.
+  // The operations in progress have ended, and their callers know of any failure.
   if (!is_forked() && peers_ != nullptr) static_cast<void>(peers_->shutdown());
 }
 

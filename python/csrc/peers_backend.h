@@ -91,7 +91,7 @@ class PeersBackend : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int from_rank, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   // Ends when all ranks have come and this rank's earlier collectives have ended. A barrier that
-  // the caller waits for starts only after these, so it then has waited for those of all ranks.
+  // the caller waits for starts only after these, so it has then waited for those of all ranks.
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 

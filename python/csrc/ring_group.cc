@@ -239,7 +239,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
 }
 
 void RingGroup::leave_transport() {
-  // The operations in progress have ended, and their callers have got any failure.
+  // The operations in progress have ended, and their callers know of any failure.
   static_cast<void>(ring_->shutdown());
 }
 

@@ -66,7 +66,7 @@ struct HostFacts {
   std::size_t wanted_buffer = 0;
   std::size_t receive_buffer = 0;
   std::size_t send_buffer = 0;
-  // What the kernel knows of its own clock; a sandbox may forbid the question.
+  // What the kernel knows about its own clock; a sandbox may forbid the question.
   bool clock_is_known = true;
   bool clock_is_synchronized = false;
   std::chrono::microseconds clock_error{};  // the estimate of whoever synchronizes it

@@ -30,7 +30,7 @@ using GroupMembers = std::vector<GroupMember>;  // by rank
 // The members of each group, the largest and oldest group first.
 std::vector<GroupMembers> members_of_groups(const std::vector<FlightRecord>& records);
 
-// `recorded`: the ranks of the job that left a file; it and the clocks must outlive this.
+// `recorded`: the job's ranks that left a file; it and the clocks must outlive this.
 class GroupStory {
  public:
   GroupStory(GroupMembers members, const HostClocks& clocks,

@@ -16,8 +16,8 @@ namespace atp {
 
 class Wills {
  public:
-  // Creates a folder that exists as long as this object. If that fails, ranks leave no wills, and
-  // the others wait for the lease to end.
+  // Creates a folder that exists for as long as this object. If that fails, ranks leave no wills,
+  // and the others wait for the lease to end.
   Wills();
   ~Wills();
   Wills(const Wills&) = delete;

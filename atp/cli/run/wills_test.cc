@@ -35,7 +35,7 @@ std::optional<Letter> receive(const UdpSocket& socket) {
   return Letter{to_endpoint(from), bytes};
 }
 
-// `key`: the rank's. Checks its three letters, whose tags a node with `node_keys` accepts.
+// `key`: the rank's. Checks the will's three datagrams, whose tags a node with `node_keys` accepts.
 void send_a_will(const std::optional<RankKey>& key, std::optional<Keyring> node_keys) {
   const Endpoint loopback = Endpoint::ipv4(127, 0, 0, 1, 0);
   const UdpSocket server = UdpSocket::open(loopback).value();

@@ -35,7 +35,8 @@ struct AggregationForecast {
   double ratio(const AggregationRow& row) const;  // the ring's time divided by the row's
   bool is_faster(const AggregationRow& row) const { return ratio(row) > 1; }
   bool is_line_rate(const AggregationRow& row) const;
-  // The smallest number of added hosts such that its row and all later ones are.
+  // The smallest number of added hosts such that its row and all later ones are faster, or at the
+  // line rate.
   std::optional<std::uint32_t> faster_from() const;
   std::optional<std::uint32_t> line_rate_from() const;
   // The fastest row with added hosts; among equals the one with the fewest.
