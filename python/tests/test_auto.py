@@ -180,8 +180,8 @@ def test_without_figures_both_ways_are_measured_and_the_digest_does_not_see_it(r
 POINTS = {
     "a latency and a slope": ([(1000, 3000), (2000, 4000)], (2000, 1000)),
     "sizes in between do not count": ([(1000, 3000), (1500, 9), (2000, 4000)], (2000, 1000)),
-    "one size is all bytes": ([(1000, 3000)], (0, 3000)),
-    "no less for more": ([(1000, 3000), (2000, 2500)], (2999, 1)),
+    "the time of a single size is all slope": ([(1000, 3000)], (0, 3000)),
+    "no less time for more bytes": ([(1000, 3000), (2000, 2500)], (2999, 1)),
     "no latency below zero": ([(1000, 10), (2000, 4000)], (0, 3990)),
 }
 

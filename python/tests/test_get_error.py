@@ -69,7 +69,7 @@ def test_a_healthy_group_has_no_error_even_after_wrong_use(ranks, way):
 @pytest.mark.parametrize(
     ("what_another_does", "timeout_s", "error"),
     [(signal.SIGSTOP, SHORT_S, ErrorType.TIMEOUT), (signal.SIGKILL, 20, ErrorType.COMM_ERROR)],
-    ids=["another one is frozen, so its time is over", "another one is killed"],
+    ids=["another is frozen, so time runs out", "another is killed"],
 )
 def test_a_rank_says_what_it_has_found(ranks, way, dtype, what_another_does, timeout_s, error):
     def body(rank):
@@ -126,7 +126,7 @@ def test_the_first_error_stays(ranks, way):
 @on_all
 @pytest.mark.parametrize(
     ("failing", "other"), [(torch.int64, torch.float32), (torch.float32, torch.int64)],
-    ids=["the peers fail", "the own path fails"],
+    ids=["the peers fail", "its own path fails"],
 )  # fmt: skip
 def test_after_a_failure_on_one_path_the_other_starts_nothing(ranks, way, failing, other):
     def body(rank):

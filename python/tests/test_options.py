@@ -46,9 +46,9 @@ SILENT = {
     "algorithm": "auto",
 }
 CASES = {
-    "nothing said": ({}, Options(), {}),
+    "nothing set": ({}, Options(), {}),
     "a time-out in the environment": ({"ATP_TIMEOUT": "2.5"}, Options(), {"timeout": seconds(2.5)}),
-    "a time-out in the options goes first": (
+    "a time-out in the options takes precedence": (
         {"ATP_TIMEOUT": "2.5"},
         Options(timeout=seconds(7)),
         {"timeout": seconds(7)},
@@ -58,15 +58,15 @@ CASES = {
         Options(),
         {"scale": "fixed", "algorithm": "innetwork"},
     ),
-    "a scale in the options goes first": (
+    "a scale in the options takes precedence": (
         {"ATP_SCALE": "fixed"},
         Options(scale="blocks"),
         {"scale": "blocks"},
     ),
     "a wire": ({"ATP_WIRE": "int16"}, Options(), {"wire": "int16"}),
-    "a wire in the options goes first": ({"ATP_WIRE": "int16"}, Options(wire="int32"), {}),
+    "a wire in the options takes precedence": ({"ATP_WIRE": "int16"}, Options(wire="int32"), {}),
     "exact sums": ({"ATP_EXACT": "1"}, Options(), {"exact": True}),
-    "exact sums in the options go first": ({"ATP_EXACT": "1"}, Options(exact=False), {}),
+    "exact sums in the options take precedence": ({"ATP_EXACT": "1"}, Options(exact=False), {}),
     "a digest": ({"ATP_DIGEST": "1"}, Options(), {"digest": True}),
     "no digest": ({"ATP_DIGEST": "0"}, Options(), {}),
     "digests that are never compared": ({"ATP_DIGEST_EVERY": "0"}, Options(), {"digest_every": 0}),
@@ -84,7 +84,7 @@ CASES = {
         Options(),
         {"scale": "fixed", "algorithm": "innetwork"},
     ),
-    "an algorithm in the options goes first": (
+    "an algorithm in the options takes precedence": (
         {"ATP_ALGORITHM": "ring"},
         Options(algorithm="innetwork"),
         {"algorithm": "innetwork"},
@@ -96,7 +96,7 @@ CASES = {
         {"join_timeout": GROUP},
     ),
     "values": ({"ATP_VALUES_PER_FRAGMENT": "350"}, Options(), {"values_per_fragment": 350}),
-    "values in the options go first": (
+    "values in the options take precedence": (
         {"ATP_VALUES_PER_FRAGMENT": "350"},
         Options(values_per_fragment=70),
         {"values_per_fragment": 70},
@@ -140,7 +140,7 @@ def test_a_switch_that_cannot_be_read_is_named(environment, variable):
 
 
 FORMATS = {
-    "nothing said": ({}, Options(), "blocks"),
+    "nothing set": ({}, Options(), "blocks"),
     "int16": ({"ATP_WIRE": "int16"}, Options(), "int16"),
     "exact": ({}, Options(exact=True), "exact"),
     "fixed": ({"ATP_SCALE": "fixed"}, Options(wire="int32"), "fixed"),

@@ -181,7 +181,9 @@ def test_the_metrics_say_that_a_node_drains(cluster, job):
     cluster.switch.kill()
     port_free = cluster.start_switch("--metrics", "127.0.0.1:0")
     said = cluster.wait_until(
-        lambda: re.search(r"serving metrics at (http://\S+)", port_free.output()), "it", SECONDS
+        lambda: re.search(r"serving metrics at (http://\S+)", port_free.output()),
+        "the page",
+        SECONDS,
     )
 
     def value(name):
@@ -214,7 +216,7 @@ def test_of_other_users_nobody_but_root_may_ask(cluster):
 
     status_service_test.cc has the rule as a table."""
     server = cluster.start_server()
-    cluster.wait_until(lambda: "listening on" in server.output(), "it", SECONDS)
+    cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
     if os.geteuid() != 0:
         assert drain(cluster, cluster.server_address).returncode == 0
         return
@@ -237,7 +239,7 @@ def test_of_other_users_nobody_but_root_may_ask(cluster):
 
 def test_a_node_that_answers_nobody_does_not_drain(cluster):
     server = cluster.start_server("--no-status")
-    cluster.wait_until(lambda: "listening on" in server.output(), "it", SECONDS)
+    cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
     done = drain(cluster, cluster.server_address)
     assert done.returncode == 1
     assert "nothing listens there over TCP: it has ended, or runs with --no-status" in done.stderr
@@ -249,7 +251,7 @@ def test_a_node_that_answers_nobody_does_not_drain(cluster):
 )
 def test_only_the_whole_request_drains(cluster, request_bytes, reply):
     server = cluster.start_server()
-    cluster.wait_until(lambda: "listening on" in server.output(), "it", SECONDS)
+    cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
     with socket.create_connection(("127.0.0.1", cluster.server_port), SECONDS) as asker:
         asker.sendall(request_bytes)
         assert asker.recv(1000) == reply

@@ -72,7 +72,7 @@ def test_both_count_what_happens(cluster, nodes):
     assert nodes.switch.value("atp_switch_gradients_summed_total") > 0
     assert nodes.switch.value("atp_switch_aggregators") == 16384
     first = nodes.server.value("atp_job_fragments_total")
-    cluster.wait_until(lambda: nodes.server.value("atp_job_fragments_total") > first, "more")
+    cluster.wait_until(lambda: nodes.server.value("atp_job_fragments_total") > first, "new sums")
 
 
 def test_both_name_the_rank_that_holds_up_its_job(cluster, nodes):

@@ -83,7 +83,9 @@ def test_a_switch_that_is_killed_is_in_the_timeline_and_no_rank_is_named(cluster
     ranks = start(cluster, folder)
     switch.kill()
     for rank in ranks:
-        cluster.wait_until(lambda rank=rank: "no longer answers" in rank.output(), "it", SECONDS)
+        cluster.wait_until(
+            lambda rank=rank: "no longer answers" in rank.output(), "the line", SECONDS
+        )
         rank.signal(signal.SIGUSR1)
     cluster.wait_until(lambda: len(list(folder.glob("atp_rank_?"))) == RANKS, "files", SECONDS)
     said = report(folder, "--last", 60, code=0)

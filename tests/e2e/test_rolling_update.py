@@ -132,7 +132,7 @@ def test_a_server_is_replaced_between_jobs_and_a_new_job_waits_for_it(cluster):
     address = f"127.0.3.2:{cluster.port}"
     bench = (ATP, "bench", "allreduce", "-b", "256K", "-e", "256K")
     first = start_job(cluster, 1, *bench, "-n", "400")
-    wait_until(lambda: (s := status(cluster, "127.0.3.2")) and s["fragments"] > 0, "it", LIMIT_S)
+    wait_until(lambda: (s := status(cluster, "127.0.3.2")) and s["fragments"] > 0, "sums", LIMIT_S)
     drained = subprocess.run(
         [ATP, "drain", address, "--wait", "120"], capture_output=True, text=True, timeout=150
     )

@@ -114,7 +114,7 @@ def test_the_end_of_a_job_is_shown(cluster, view):
 
 
 def test_a_server_that_is_stopped_holds_up_no_other_node(cluster, view):
-    view.wait_for(lambda now: all(one["state"] == "up" for one in now["nodes"]), "both")
+    view.wait_for(lambda now: all(one["state"] == "up" for one in now["nodes"]), "nodes")
     server = cluster.processes[0]
     server.signal(signal.SIGSTOP)
     now = view.wait_for(
