@@ -33,7 +33,7 @@ def compile_rank(folder):
 
 
 def start(program, hosts, socket, job, folder):
-    """One rank per host; mpirun reaches the other hosts by a shell script instead of ssh."""
+    """One rank per host; mpirun reaches the other hosts through a shell script instead of ssh."""
     agent = _write_agent(hosts, Path(folder) / f"agent-{job}")
     options = {**TRANSPORT, **FORCED_RING, "plm_rsh_agent": agent, "orte_keep_fqdn_hostnames": 1}
     words = ["mpirun", "--allow-run-as-root", "-n", len(hosts), "--bind-to", "none"]

@@ -54,7 +54,7 @@ class Rank:
         wanted = self.pattern * (ranks * (ranks + 1) // 2)
         for tensor in self.tensors:
             if not torch.equal(tensor.float(), wanted):
-                sys.exit(f"rank {dist.get_rank()}: a wrong sum, {(tensor != wanted).sum()} values")
+                sys.exit(f"rank {dist.get_rank()}: wrong sums in {(tensor != wanted).sum()} values")
 
 
 def main():

@@ -21,7 +21,7 @@ class Workload:
     ways: tuple[str, ...] = FLOAT32
     layout: str = "star"
     mbit: int | None = None  # per rank's link and direction; None: as fast as the machine
-    wide: float = 1  # bandwidth of switches' and servers' links, in rank links
+    wide: float = 1  # bandwidth of switches' and servers' links, as a multiple of mbit
     has_switch: bool = True
     servers: int = 1
     jobs: int = 1  # concurrent jobs on the same hosts
@@ -40,7 +40,7 @@ def _wide_enough(ranks):
 
 
 FULL = (
-    # The slower links, not two cores, are the bottleneck of eight ranks.
+    # At the slower speed, the links and not the two cores limit even eight ranks.
     *(
         Workload(
             f"{name}-{ranks}",

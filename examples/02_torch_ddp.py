@@ -46,8 +46,8 @@ def main() -> None:
     stats = atp.torch.stats()
     sums = (stats["atp"] or stats["ring"])["all_reduce"]["float32"]
     print(
-        f"rank {rank} of {world_size}: weights equal on all ranks, {error:.1e} from the truth at "
-        f"most, after {sums['calls']} sums by atp"
+        f"rank {rank} of {world_size}: weights equal on all ranks, at most {error:.1e} from "
+        f"the truth, after {sums['calls']} sums by atp"
     )
     assert error < 0.01
     dist.destroy_process_group()

@@ -32,7 +32,7 @@ LIMIT_S = 120
 def rack(ranks, mbit, wide, others=()):
     """Yields the network and the ranks' hosts; their links have `mbit`, others `wide` times that.
 
-    The others are `switch`, `server` and what is named.
+    The others are `switch`, `server` and those named in `others`.
     """
     names = [f"h{rank}" for rank in range(ranks)]
     with (
@@ -55,7 +55,7 @@ class Nodes:
 
 
 def start_nodes(network, port, options=lambda _: ()):
-    """A server on `port` and a switch on the next one. `options`: of each role."""
+    """A server on `port` and a switch on the next one. `options(role)`: a role's."""
     found, addresses = [], []
     for role, own in (("server", port), ("switch", port + 1)):
         address = f"{network[role].address}:{own}"
@@ -70,7 +70,7 @@ def start_nodes(network, port, options=lambda _: ()):
 def all_reduces(network, hosts, nodes, variables=None, during=lambda: None):
     """Gbit/s per rank, and microseconds of processor time per fragment of server, switch and rank.
 
-    during: called once the ranks have started; it may return what is to be called after their end.
+    during: called once the ranks have started; may return a function to call after they have ended.
     """
     variables = {
         "WORLD_SIZE": len(hosts), "ATP_ROUTE": nodes.route, "ATP_VALUES_PER_FRAGMENT": VALUES,

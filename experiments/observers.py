@@ -7,8 +7,8 @@ no metrics, no flight recorder. On: counter files every second, JSON logs, metri
 every second, `atp view` with a reader of its page every second, and a flight recorder with a folder
 on each rank. The same all-reduces run with both, alternately, and the digests of all ranks must
 agree. Here the view and its reader run on the job's own processors. So in a third setting they
-observe nodes that the job does not use: what the job loses then, it would not lose if they had
-hosts of their own.
+observe nodes that the job does not use: what the job loses then, it loses only because they share
+its processors.
 
 Then it measures what one question costs a node whose ranks stand still: a scrape of its metrics,
 or a status, which `atp view` asks for once per second. It asks each of them many times. Writes
@@ -38,7 +38,7 @@ READ += " for url in sys.argv[1:]: u.urlopen(url, timeout=5).read()\n time.sleep
 
 
 def observed(network, port):
-    """Nodes with all that can be switched on."""
+    """Nodes with everything switched on."""
 
     def options(role):
         files = network.folder / f"{role}-{port}.jsonl"
@@ -64,7 +64,7 @@ class Observers:
         self.urls.append("http://127.0.0.1:5580/view.json")
 
     def observe(self):
-        """Starts; returns what stops them."""
+        """Starts; returns a function that stops them."""
         host = self.network["operator"]
         view = host.start(ATP, "view", *self.nodes.addresses)
         self.network.wait_for_line(view, "http://", 30)
@@ -97,7 +97,7 @@ QUESTIONS = 300
 
 
 def costs_of_questions(network, hosts, nodes, port):
-    """Microseconds of a node's processor time per question, without what it needs anyway."""
+    """Microseconds of a node's processor time per question, beyond what it needs anyway."""
     variables = {
         "WORLD_SIZE": len(hosts), "ATP_ROUTE": nodes.route, "ATP_JOB": 1, "ATP_INCARNATION": 1,
     }  # fmt: skip

@@ -26,7 +26,7 @@ def environment(rank, hosts):
 
 
 def run_ranks(network, words, seconds, env=None, hosts=None):
-    """Runs a program on hosts of a network (default: all) to its end; returns the outputs by rank.
+    """Runs a program on hosts of a network (default: all) until it ends; returns outputs by rank.
 
     The first rank that fails ends the run, with that rank's output.
     """

@@ -1,4 +1,4 @@
-"""Checks what networks of namespaces need from this machine, and runs commands with it.
+"""Checks whether this machine can create networks of namespaces, and runs commands where it can.
 
 python -m lab.requirements     prints what is missing and what to do
 """

@@ -1,6 +1,6 @@
 """Bulk TCP flows with cubic, as competing traffic for a job.
 
-python -m lab.tcp_flows receive ADDRESS PORT          prints "PORT BYTES" every second
+python -m lab.tcp_flows receive ADDRESS PORT          prints "TIME BYTES" about every 0.2 s
 python -m lab.tcp_flows send ADDRESS PORT FLOWS
 """
 

@@ -53,7 +53,7 @@ _holders = []  # These live until their standard input closes, when this process
 
 
 def make():
-    """Creates one; returns the words that run a command there, and its process id."""
+    """Creates one; returns the words that run a command in it."""
     command = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", _HOLD]
     # In its own session: Ctrl-C must not end it before others have deleted their networks.
     holder = subprocess.Popen(

@@ -55,10 +55,10 @@ class Comparison:
         return [
             Check(f"test accuracy {lower:.2%}, expected {want.accuracy:.0%} or more",
                   lower >= want.accuracy),
-            Check(f"test accuracies {100 * apart:.2f} points apart, expected "
-                  f"{100 * want.accuracy_apart:g} at most", apart <= want.accuracy_apart),
+            Check(f"test accuracies {100 * apart:.2f} points apart, expected at most "
+                  f"{100 * want.accuracy_apart:g}", apart <= want.accuracy_apart),
             Check(f"the first {want.first_losses} losses differ by {self.loss_difference:.1e}, "
-                  f"expected {want.loss_difference:.0e} at most",
+                  f"expected at most {want.loss_difference:.0e}",
                   self.loss_difference <= want.loss_difference),
             Check(f"{calls} all-reduces of float32 ({size:,} bytes) of the atp run did not go "
                   "through the network, expected none", calls == 0),

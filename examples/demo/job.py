@@ -40,7 +40,7 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
         folder.mkdir(parents=True)
     except OSError as error:
         raise JobFailed(
-            f"cannot empty {folder} of an earlier run: {error.filename}: "
+            f"cannot clear {folder} of an earlier run's files: {error.filename}: "
             f"{error.strerror}; remove it, or choose another folder with --out"
         ) from None
     command = [
@@ -49,8 +49,8 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
         sys.executable, str(HERE / "train.py"), "--backend", backend, "--out", str(folder),
         "--images", str(size.images), "--epochs", str(size.epochs),
     ]  # fmt: skip
-    # One thread per worker, because more would compete for the cores. By default Gloo connects by
-    # the host's name, which may not resolve on a newly installed machine.
+    # One thread per worker, because more would compete for the cores. By default Gloo uses the
+    # host's name, which may not resolve on a newly installed machine.
     environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ, "OMP_NUM_THREADS": "1"}
     log_path = folder / "log.txt"
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""How accurate are the sums, and does it affect training? docs/accuracy.md quotes the output.
+"""How accurate are the sums, and does that affect training? docs/accuracy.md quotes the output.
 
     .venv/bin/python -m experiments.accuracy [FOLDER] [--short] [--only picture|training]
 
@@ -6,9 +6,9 @@ The picture: blocks with values of all magnitudes are summed over atp and over G
 ranks; it shows the largest relative error by a value's size within its block. The training runs: a
 CNN and a small GPT, in float32 and bfloat16, with three seeds and four kinds of sums. The tables
 have final losses and accuracies, and how often a nonzero element of a real gradient becomes zero.
-Everything runs on this machine's loopback. It takes long on a small machine; training runs that are
-already in FOLDER are not repeated. Writes magnitudes.csv and .svg, training.csv and gradients.csv
-into FOLDER (default: out/accuracy).
+Everything runs on this machine's loopback. It takes a long time on a small machine; training runs
+that are already in FOLDER are not repeated. Writes magnitudes.csv and .svg, training.csv and
+gradients.csv into FOLDER (default: out/accuracy).
 """
 
 import csv

@@ -16,7 +16,7 @@ REFERENCE = "gloo_float32"
 def measure(folder, names, world_sizes, dtypes, seeds, steps=None):
     """All rows that the ranks write; `steps`: instead of the task's number.
 
-    A complete training run of as many steps, from an earlier call, is not repeated.
+    A complete training run of that many steps, from an earlier call, is not repeated.
     """
     known, rows = tasks(), []
     for name in names:
@@ -47,7 +47,7 @@ def of(rows, kind):
 
 
 def _settings(rows):
-    """Each training run, independent of the kind of sum, once."""
+    """The settings of the training runs, each once, without the kind of sum."""
     return list(dict.fromkeys((row["task"], row["dtype"], row["world_size"]) for row in rows))
 
 

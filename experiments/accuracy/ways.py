@@ -55,7 +55,7 @@ class Ways:
 
 
 def _average_as(dtype):
-    """A hook that averages in this type, independent of the gradients' type.
+    """A hook that averages in this type, whatever the gradients' type.
 
     Like torch's bf16_compress_hook, which requires a GPU.
     """

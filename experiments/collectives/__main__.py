@@ -3,10 +3,10 @@
     .venv/bin/python -m experiments.collectives [FOLDER]
 
 Rounds alternate between the two (A, B, A, B, ...), and medians are reported. The slowest rank
-determines the time of a round, and every result is checked to the bit. First the ranks share this
-machine, so the processor is the limit. Then each rank has a network namespace with a link of --mbit
-in each direction, and TCP uses cubic for both. In that case atp has no switch or server but sums
-over a ring, so both use the same links. Writes collectives.csv and collectives.svg to FOLDER
+determines the time of a round, and every result is checked to the last bit. First the ranks share
+this machine, so the processor is the limit. Then each rank has a network namespace with a link of
+--mbit in each direction, and TCP uses cubic for both. In that case atp has no switch or server but
+sums over a ring, so both use the same links. Writes collectives.csv and collectives.svg to FOLDER
 (default: out/collectives).
 """
 
@@ -99,7 +99,7 @@ def print_table(rows, arguments):
     print(f"float32, medians of up to {arguments.rounds} alternating rounds; Gloo's time / atp's")
     print(f"bound: time of the fullest link, S/B with headers (x {HEADERS:.3f})")
     head = f"{'where':10} {'ranks':>5} {'collective':15} {'bytes':>11} {'atp ms':>9} {'Gloo ms':>9}"
-    print(f"{head} {'Gloo/atp':>8} {'least':>6} {'most':>6} {'bound ms':>9}")
+    print(f"{head} {'Gloo/atp':>8} {'min':>6} {'max':>6} {'bound ms':>9}")
     for row in rows:
         bound = f"{row['bound_ms']:9.2f}" if row["bound_ms"] else f"{'-':>9}"
         print(

@@ -17,9 +17,9 @@ import torch.distributed as dist
 import atp.torch
 
 PATHS = ("atp", "gloo")
-# Calls per round, for tensors of up to so many bytes; one call of larger ones. A single short call
-# mostly measures when the system wakes which thread: such rounds vary by several times what the
-# libraries differ by.
+# Calls per round, for tensors of up to this many bytes; one call for larger ones. A single short
+# call mostly measures how soon the system wakes each thread: such rounds vary by several times the
+# difference between the libraries.
 CALLS = {1 << 20: 10, 1 << 22: 3}
 
 
@@ -45,7 +45,7 @@ class Collective:
         getattr(self, f"_{self.name}")(group)
 
     def check(self):
-        """Whether the last result is right to the bit; sums of small integers are exact."""
+        """Whether the last result is right to the last bit; sums of small integers are exact."""
         found, expected = getattr(self, f"_result_of_{self.name}")()
         return found is None or torch.equal(found, expected)
 

@@ -64,7 +64,7 @@ def plot(rows):
         axes.axhline(0.5, color="black", linewidth=0.8, linestyle=":")
         axes.set_xticks(places, [f"{r['flows']} cubic" for r in chosen])
         axes.set_title(f"{'from' if direction == 'up' else 'to'} the worker")
-    both[0].set_ylabel("of the equal share")
+    both[0].set_ylabel("relative to the equal share")
     both[0].legend()
     figure.tight_layout()
     return figure

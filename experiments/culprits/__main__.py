@@ -5,7 +5,7 @@ page of `atp view`.
 
 Real processes in namespaces: two racks of two workers with a switch each, and a server. Each trial
 starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
-ways (disturbances.py). A rank that names any other rank than the culprit, as awaited, lost or the
+ways (disturbances.py). A rank that names any rank other than the culprit, as awaited, lost or the
 first to leave, has named a wrong one. `--calm S` runs an undisturbed job for S seconds beside two
 busy processes, in which neither a rank nor a place may name anybody. Writes culprits.csv into
 FOLDER (default: out/culprits).
@@ -183,7 +183,7 @@ def calm(cluster, seconds):
 def main(words):
     chosen = [one for one in DISTURBANCES if words.only in one.name]
     if not chosen:
-        raise SystemExit(f"--only {words.only!r} is part of none of: "
+        raise SystemExit(f"--only: no disturbance's name contains {words.only!r}; the names are: "
                          + ", ".join(one.name for one in DISTURBANCES))  # fmt: skip
     rows, wrong = [], []
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""What may happen to a job, and whom that should blame."""
+"""What may happen to a job, and who should then be blamed."""
 
 import dataclasses
 import os

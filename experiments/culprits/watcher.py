@@ -2,8 +2,8 @@
 
     watcher.py ATP VIEW_URL STATUS_ADDRESS=METRICS_URL...
 
-Prints a JSON line {"time": …, "place": "status" | "metrics" | "page", "named": […]} whenever a
-place names others than before: "rank 1", or a node's address. A node that does not answer is named
+Prints a JSON line {"time": …, "place": "status" | "metrics" | "page", "named": […]} whenever the
+names that a place gives change: "rank 1", or a node's address. A node that does not answer is named
 by its address. Ends when it is killed.
 """
 
@@ -18,7 +18,7 @@ import urllib.request
 
 PAUSE_S = 0.05
 PATIENCE_S = 1.5  # as `atp view`
-OPERATIONS = 20  # of fewer, lateness says nothing
+OPERATIONS = 20  # with fewer, lateness means nothing
 LATE_US = 1000  # as `atp status` judges: in half of the operations
 
 

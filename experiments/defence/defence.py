@@ -116,7 +116,7 @@ def bench_us(nodes, server):
 
 
 def churn(rounds, rate):
-    """The time of all-reduces while jobs are created and left, over that without."""
+    """The time of all-reduces while jobs are created and left, relative to that without."""
     times = {False: [], True: []}
     with Nodes() as nodes:
         server, _ = nodes.node("server")
@@ -126,7 +126,7 @@ def churn(rounds, rate):
                 times[True].append(bench_us(nodes, server))
     alone, beside = (statistics.median(times[way]) for way in (False, True))
     yield (
-        "256 KiB while jobs are created and left at 6 kB/s, over alone",
+        "256 KiB while jobs are created and left at 6 kB/s, over the time alone",
         beside / alone,
         "at most 1.3",
     )
@@ -158,7 +158,7 @@ def loop(gradients):
 
 
 def flood(packets, addresses):
-    """Answers to gradients of unknown jobs from so many addresses, and to an honest client."""
+    """Answers to gradients of unknown jobs from this many addresses, and to an honest client."""
     with Nodes() as nodes, ExitStack() as sockets:
         server, process = nodes.node("server")
         strangers = [

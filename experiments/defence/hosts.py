@@ -93,7 +93,7 @@ def forged_icmp(rounds, iterations):
     nobodys, its = (statistics.median(times[way]) for way in (False, True))
     yield "1 MiB under forged ICMP errors about it / about unused ports", its / nobodys, ""
     spread = max((max(t) - min(t)) / statistics.median(t) for t in times.values())
-    yield "… of forged errors, the rounds' (largest - smallest) / median", spread, ""
+    yield "… spread of the rounds with forged errors, (largest - smallest) / median", spread, ""
 
 
 def cut_off():

@@ -1,10 +1,10 @@
-"""Measures what keys cost, and what somebody without one achieves.
+"""Measures what keys cost, and what somebody without one can do.
 
     .venv/bin/python -m experiments.defence.keys [--mbit N] [--rounds N] [--forged N] [FOLDER]
 
 Four ranks on links of their own, a switch and a server on links of four times that: the same
 all-reduces without and with keys, alternately; then with keys while a fifth host sends forged
-packets to the switch, of which every field is right but the tag (forge_tags.py). The switch must
+packets to the switch, in which every field is right but the tag (forge_tags.py). The switch must
 count each of them, and the digests of all ranks must agree. Writes keys.csv into FOLDER (default:
 out/keys).
 """
@@ -41,7 +41,7 @@ class Forger:
         self.sent = self.counted = 0
 
     def attack(self):
-        """Starts; returns what waits for its end and adds up what the switch has counted."""
+        """Starts; returns a function that waits for the end and adds up what the switch counted."""
         file = self.network.folder / f"captured-{time.monotonic_ns()}"
         before = self.wrong_keys()
         listener = self.network["h0"].start(sys.executable, FORGE, "listen", file)

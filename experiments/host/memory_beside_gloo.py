@@ -53,7 +53,7 @@ def row(ranks, size, seconds):
 
 
 def print_rows(rows):
-    print("ranks      bytes  memory ms (least to most)      ring ms    Gloo ms ring/m. Gloo/m.")
+    print("ranks      bytes  memory ms (min to max)          ring ms    Gloo ms ring/m. Gloo/m.")
     for r in rows:
         print(
             f"{r['ranks']:5} {r['bytes']:10,} {r['memory_ms']:10.3f} "

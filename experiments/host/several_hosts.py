@@ -80,7 +80,7 @@ def name_of(row):
 
 
 def print_rows(rows):
-    print("ranks per host            ms (least to most)  sent by a host  over the tensor's bytes")
+    print("ranks per host            ms (min to max)      sent by a host  over the tensor's bytes")
     for row in rows:
         print(
             f"{name_of(row):22} {row['ms']:7.0f} ({row['least_ms']:.0f} to {row['most_ms']:.0f})"
@@ -92,7 +92,7 @@ def plot(rows):
     figure, axis = plt.subplots(figsize=(6, 2.4), layout="constrained")
     axis.barh([name_of(row) for row in rows], [row["sent_over_bytes"] for row in rows])
     axis.invert_yaxis()
-    axis.set_xlabel("bytes that a host sends, over the tensor's")
+    axis.set_xlabel("bytes that a host sends, relative to the tensor's")
     return figure
 
 

@@ -3,9 +3,9 @@
     make ns3
     .venv/bin/python -m experiments.ns3 [--only WORDS]
 
-Every packet and every sum has to come at the same picosecond, and the same ones have to be marked
-and lost, where the two have the same rules. Where a rule differs by a part of a packet, figures may
-differ by 2 %, and where it differs by more, they have no bound. Prints a line per figure; exit
+Where the two have the same rules, every packet and every sum has to arrive at the same picosecond,
+and the same ones have to be marked and lost. Where a rule differs by a part of a packet, figures
+may differ by 2 %, and where it differs by more, they have no bound. Prints a line per figure; exit
 status 1: one is beyond its bound.
 """
 
@@ -21,7 +21,7 @@ PARTS = {
     "packets without congestion": packets.without_congestion,
     "all-reduces, queues that mark": all_reduces.with_marks,
     "packets, queues of whole packets": packets.of_whole_packets,
-    "all-reduces, packets that come as others leave": all_reduces.with_ties,
+    "all-reduces, packets that arrive as others leave": all_reduces.with_ties,
     "packets, queues of any length": packets.with_losses,
     "packets, other rules": packets.with_other_rules,
 }
@@ -37,7 +37,7 @@ def row(found):
 
 
 def compare(parts):
-    """Prints a table per part; how many comparisons are beyond their bounds."""
+    """Prints a table per part; returns how many comparisons are beyond their bounds."""
     beyond = 0
     for name, part in parts.items():
         print(f"\n{COLUMNS.format(name, '', 'ours', 'ns-3', '')}".rstrip())

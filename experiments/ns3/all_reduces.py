@@ -46,8 +46,8 @@ UNCONGESTED = {
 PACKET = 62 * 4 + 48 + 66
 AIMD = {"aimd": 1, "host_ns": 0, "window": 256, "ecn_bytes": 110 * PACKET, "operations": 100}
 FOUR_JOBS = {"workers": 2, "jobs": 4}
-# A byte takes 81 ps on the server's link and 80 ps on the others. So hardly any packet comes at the
-# picosecond at which another one leaves, which ns-3 would still count and the simulator would not.
+# A byte takes 81 ps on the server's link and 80 ps on the others. So hardly any packet arrives at
+# the picosecond at which another leaves, which ns-3 would still count and the simulator would not.
 UNTIED = {"server_gbit": 98.765432098}
 MARKED = {
     "8 workers, the server sums": {"levels": 0},

@@ -1,7 +1,7 @@
 """Packets that hosts send at random to one of them, over the simulator's network and over ns-3's.
 
-Nothing is stated a second time here: both sides get the list of packets, and say when each arrived,
-whether it was marked, and which were lost.
+Nothing is stated a second time here: both sides get the list of packets, and report when each
+arrived, whether it was marked, and which were lost.
 """
 
 import math
@@ -82,8 +82,8 @@ UNCONGESTED = {
     "bursts of 8, load 0.9, of 64 to 1,434 bytes": Traffic(0.9, 8, MIXED),
     "the same, hosts that take 18 ns per packet": Traffic(0.9, 8, MIXED, host_ns=18),
 }
-# Queues of whole packets, and few ties (all_reduces.py): up to 20 packets of 40,000 still come at
-# the picosecond at which another one leaves, and that matters only at a limit.
+# Queues of whole packets, and few ties (all_reduces.py): up to 20 packets of 40,000 still arrive
+# at the picosecond at which another leaves, and that matters only at a limit.
 PACKET = OURS[0] + AROUND
 WHOLE = {
     "bursts of 8, load 0.9, queue of 40 packets": Traffic(
@@ -103,7 +103,7 @@ def without_congestion():
 
 
 def of_whole_packets():
-    yield from compare_fates(WHOLE, "packets of the same fate", 0.0002)
+    yield from compare_fates(WHOLE, "packets with the same fate", 0.0002)
 
 
 def compare_fates(scenarios, what, bound):

@@ -4,7 +4,7 @@
 
 Each rank is a process in its own network namespace, with a link of --mbit in each direction. Switch
 and server have their own hosts. The switch's link carries what all N ranks send and what the server
-answers, N + 1 times a rank's traffic; with a smaller --wide, given in rank links, it would be the
+answers, N + 1 times a rank's traffic; with a smaller --wide, a multiple of --mbit, it would be the
 bottleneck. A round has one all-reduce per format; the time is that of the slowest rank, and the
 median over the rounds is reported. Every result is compared with the true sum. Prints the bytes
 that a rank sends per all-reduce relative to the fixed scale, and the minimum time that the links

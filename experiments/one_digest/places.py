@@ -133,7 +133,7 @@ class Racks:
         assert lost > 0, "no packet was lost"
 
     def _kill(self, cluster, services, job, folder):
-        """Kills it after a round; `atp run` restarts the switch after a second."""
+        """Kills the switch after a round; `atp run` restarts it after a second."""
         end = time.monotonic() + LIMIT_S
         while not (folder / "progress").exists():
             assert time.monotonic() < end, "no round is done"

@@ -5,10 +5,10 @@
 
 Runs the entries (experiments/papers/registry.py) and stores a result of each in FOLDER (default:
 out/papers): KEY.json with the commit, KEY.csv and KEY.svg, and index.md of all. A result of the
-same commit and size is not run again, unless --again is given, so an interrupted run goes on where
-it was. Each run asserts the shape of its figure: orders, crossings, and factors within stated
-bands. --quick uses less data; --page also writes a page with its pictures, for docs/papers.md.
-Exit code 1: a shape does not hold or an entry failed; the last lines name them.
+same commit and size is not run again, unless --again is given, so an interrupted run continues
+where it stopped. Each run asserts the shape of its figure: orders, crossings, and factors within
+stated bands. --quick uses less data; --page also writes a page with its pictures, for
+docs/papers.md. Exit code 1: a shape does not hold or an entry failed; the last lines name them.
 """
 
 import argparse

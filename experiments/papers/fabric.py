@@ -1,9 +1,9 @@
 """Hosts around a switch, and what a transfer between two of them costs: the peers' network.
 
-A transfer passes four FIFOs: the sending host's work, its link to the switch, the switch's link to
-the receiver, and the receiver's work. They overlap as a pipeline does, and each of the links adds a
-delay. The switch never blocks, and nothing is lost. That is the peers at their best: TCP would lose
-packets where many send to one, and RoCE would pause links.
+A transfer passes through four FIFOs: the sending host's work, its link to the switch, the switch's
+link to the receiver, and the receiver's work. They overlap as a pipeline does, and each of the
+links adds a delay. The switch never blocks, and nothing is lost. That is the peers at their best:
+TCP would lose packets where many send to one, and RoCE would pause links.
 
 The unit of a FIFO is a segment, many packets of one transfer, because the FIFOs' throughput does
 not depend on it.
@@ -29,7 +29,7 @@ class Host:
         return size * (1 + self.header / self.payload) * 8 / gbit
 
     def gbit(self, line):
-        """What a host can send, or receive, of payload."""
+        """How much payload a host can send, or receive."""
         return 8 / max(self.work_ns(1), self.wire_ns(1, line))
 
 
@@ -73,7 +73,7 @@ class Fabric:
         self.at(self._served("receive", target, arrived, work), call, *arguments)
 
     def run(self):
-        """Until nothing is left to do; returns the time."""
+        """Runs until nothing is left to do; returns the time."""
         now = 0.0
         while self._events:
             now, _, call, arguments = heapq.heappop(self._events)

@@ -61,7 +61,7 @@ def iteration_ms(layers, compute_ms, gbit, rounds=4):
     """The time of an iteration in the steady state, with sums at `gbit`."""
     operations = sum(work for _, work in layers)
     forward = [compute_ms / 3 * work / operations for _, work in layers]
-    summed = [0.0] * len(layers)  # when the sum of a layer is there
+    summed = [0.0] * len(layers)  # when the sum of a layer is complete
     now = ends = 0.0
     for _ in range(rounds):
         begin = now

@@ -2,8 +2,8 @@
 
 Four workers, a switch and a server are hosts of their own (network namespaces). One worker loses a
 share of the packets that it gets, and the switch the same share of those that it sends. Nothing is
-segmented by the kernel, so that a loss is of one packet, as in a real network. Both systems have as
-many values in a packet, as many packets in flight, the same links and the same tensors.
+segmented by the kernel, so that a loss is of one packet, as in a real network. Both systems have
+equal numbers of values in a packet and of packets in flight, the same links and the same tensors.
 """
 
 import json
@@ -99,7 +99,7 @@ class Pool:
 
 
 def round_trip_ms(window):
-    """Of a packet of the pool with a full window before it in the queue of its link."""
+    """The round trip of a packet of the pool with a full window before it in its link's queue."""
     return window * POOL_WIRE * 4 * K * 8 / MBIT / 1000
 
 
@@ -108,7 +108,7 @@ def pool_of(window, round_trips):
 
 
 def lose(network, rate):
-    """Of the packets to and from w0, as they arrive."""
+    """Drops this share of the packets to and from w0, as they arrive."""
     some = f"numgen random mod 100000 < {round(rate * 100_000)}"
     for host, which in (
         ("w0", ""),

@@ -1,7 +1,7 @@
 """Jobs of real processes that share one link: on a dumbbell (Fig. 12), and computing (Fig. 20).
 
 Workers, switches and servers are hosts of their own (network namespaces) in two racks, between
-which one link is shaped. Speeds are sums that rank 0 of a job has seen, over ATP as over Gloo.
+which one link is shaped. Speeds are sums that rank 0 of a job has seen, over ATP and over Gloo.
 """
 
 import sys
@@ -101,7 +101,7 @@ class Lab:
 
 
 def times(rank):
-    """When a job's sums have been complete."""
+    """When each of a job's sums was complete."""
     lines = rank.log.read_text(errors="replace").rpartition("\n")[0].splitlines()
     return [float(line) for line in lines if line[:1].isdigit()]
 
@@ -116,7 +116,7 @@ def check(ranks):
 @dataclass(frozen=True)
 class Measured:
     speeds: list[float]  # sums per second, by job
-    link_bytes: float  # per sum, in the direction that has more of them
+    link_bytes: float  # per sum, in the busier direction
 
 
 def play(jobs, mbit, seconds):
@@ -294,7 +294,7 @@ ENTRIES = [
         "over Horovod.",
         State.REAL,
         "Our jobs sum without computing, the link is 5,000 times slower, and Gloo's ring over TCP "
-        "stands for Horovod's. BytePS is not measured.",
+        "stands in for Horovod's. BytePS is not measured.",
         _SETUP
         + "The link has 20 Mbit/s. Each job has two workers in the left rack, and one worker and a "
         "server in the right rack; each rack has a switch. It sums tensors of 256 KiB, over ATP or "

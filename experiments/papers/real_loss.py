@@ -23,7 +23,7 @@ COLUMNS = ("goodput_mbit", "stalled", "repeats_per_loss", "by_timer", "busy")
 
 
 def atp_with(window):
-    """ATP with so many packets in flight: by itself it has 256 KiB, which are 181."""
+    """ATP with this many packets in flight: by default it has 256 KiB, which is 181 packets."""
     return Atp(256 if window == 181 else window)
 
 
@@ -101,7 +101,7 @@ def plot(table, sweep, systems):
 
 
 def shape(at):
-    """What must hold beside any load: counts and orders. `at` has a row per scheme and loss."""
+    """What must hold under any load: counts and orders. `at` has a row per scheme and loss."""
     atp, best, papers = (at[name, WORST] for name in ("atp", "best", "papers"))
     return [
         Check("repeats of all workers per lost packet, ATP", atp["repeats_per_loss"], 1.5, 5),

@@ -30,7 +30,7 @@ LIMIT_S = 120
 
 
 def route(network, worker, levels):
-    """From a worker to the server, through so many levels of switches."""
+    """From a worker to the server, through this many levels of switches."""
     racks = [RACK_OF[worker]][:levels]
     if levels == 2 and SERVERS_RACK not in racks:
         racks.append(SERVERS_RACK)

@@ -68,7 +68,7 @@ def shared_switch(aggregators, window, *options, placement="rehash"):
 
 
 def start_pausing(network, job, size, sums, pause_ms, seconds):
-    """Starts the ranks of a job that pauses after so many sums of `size` bytes."""
+    """Starts the ranks of a job that pauses after this many sums of `size` bytes."""
     route = f"{network['switch'].address}:5501,{network[SERVERS[job]].address}:5500"
     return [
         network[host].start(
@@ -203,7 +203,7 @@ PAUSE_MS = 1000
 
 
 def one_job_pauses(sharing, seconds):
-    """Rows while all three jobs are at it; in some of them job 3 pauses and completes nothing."""
+    """Rows while all three jobs are running; in some of them job 3 pauses and completes nothing."""
     with shared_switch(384 // 3, 128, *SHARING[sharing]) as (network, servers, switch):
         ranks = []
         for job in range(JOBS):

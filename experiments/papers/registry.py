@@ -1,6 +1,6 @@
 """The results of both papers: twenty entries of the in-network paper, eight of the tensor one.
 
-A figure that is simulated may have a second entry, KEY-real, of the same by real processes.
+A figure that is simulated may have a second entry, KEY-real, by real processes.
 
 Drawings and pseudocode that no run can reproduce (Fig. 1, 2 and 4 to 6 of the first; Fig. 1 to 6, 8
 and 9 of the second) are not entries.

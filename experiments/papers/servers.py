@@ -1,9 +1,9 @@
 """Parameter servers, simulated: workers push partitions of a tensor, and servers answer with sums.
 
-A partition belongs to one server, in turn. The server answers all workers once it has the partition
-of each (BytePS's rule). A worker has at most `credits` partitions under way, so pushes overlap with
-answers. Adding costs no time. One worker and one server, N workers and one, and N workers with a
-server on each of their hosts are cases of this.
+Partitions are assigned to the servers in turn. The server answers all workers once it has the
+partition of each (BytePS's rule). A worker has at most `credits` partitions under way, so pushes
+overlap with answers. Adding costs no time. One worker and one server, N workers and one, and N
+workers with a server on each of their hosts are cases of this.
 """
 
 from collections import Counter

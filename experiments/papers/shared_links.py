@@ -17,7 +17,7 @@ VGG16 = (320_000, 1, 191)  # bytes, sums, and milliseconds of computing: 20 % of
 
 
 def computing_job(flows, link, seconds):
-    """A job that pauses as VGG16 does, beside so many flows."""
+    """A job that pauses as VGG16 does, beside this many flows."""
     program = (BUILD / "bin" / "pausing_rank", *VGG16, seconds + 8)
     with tempfile.TemporaryDirectory() as folder:
         outcome = job_beside_flows(

@@ -170,7 +170,7 @@ def figure_13c(size):
     rows, ratios = [], []
     for seed, result in zip(size.seeds, play_all(contests), strict=True):
         samples = [(us, *jobs) for us, _, _, jobs in result["series"]]
-        # From where job 3 has begun to where the first job has done all.
+        # From where job 3 has begun to where the first job has done all its sums.
         ends = next((i for i, s in enumerate(samples) if i > 10 and 0 in s[1:3]), len(samples))
         samples = samples[5:ends]
         rows += [

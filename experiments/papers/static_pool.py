@@ -6,7 +6,7 @@ time-out repeats its packet. The switch keeps the last result of each slot, for 
 it, until the slot's next result is complete (two alternating versions of a slot).
 
 Links are those of the simulator: a FIFO that serves one packet at a time at a rate, and a delay; a
-host needs a further time for each packet that it receives. This model is written from those rules
+host needs some more time for each packet that it receives. This model is written from those rules
 alone and shares no code with the product.
 """
 
@@ -34,7 +34,7 @@ class Pool:
 
     @property
     def round_trip_ns(self):
-        """Of a packet with a full window before it, if that is what fills its way."""
+        """Of a packet with a full window before it, if nothing else is on its path."""
         return self.slots * (self.packet_bytes * 8 / self.gbit + self.packet_ns)
 
 
@@ -112,7 +112,7 @@ class _Run:
     def at_worker(self, now, worker, chunk):
         slot = chunk % self.pool.slots
         if self.waits[worker].get(slot, (None,))[0] != chunk:
-            return  # it has it already
+            return  # the worker has it already
         del self.waits[worker][slot]
         if chunk + self.pool.slots < self.pool.chunks:
             self.send(now, worker, chunk + self.pool.slots, 0)

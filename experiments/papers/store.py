@@ -1,4 +1,4 @@
-"""Results of entries in a folder: a file per entry, which says from which commit and size it is."""
+"""Results of entries in a folder: a file per entry, with the commit and size that it is of."""
 
 import json
 import subprocess

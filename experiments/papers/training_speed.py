@@ -36,7 +36,7 @@ PAPER = {
 
 
 def peers(host):
-    """{system: Gbit/s of sums} of what has no switch that adds; as many servers as workers or one.
+    """{system: Gbit/s of sums} where no switch adds: N servers, a single one, and a ring.
 
     A single server has a host of its own, N servers share the workers' hosts, as in the paper.
     """
@@ -83,7 +83,7 @@ def at_best(rows):
 
 
 def largest_gain(rate, ours):
-    """How many times as fast a job is with sums at `ours` as at `rate`, at most over the models."""
+    """How many times as fast a job is with sums at `ours` as at `rate`, for the best model."""
     return max(images_per_second(m, ours) / images_per_second(m, rate) for m in MODELS)
 
 
@@ -157,7 +157,7 @@ def picture(best):
 
 
 def time_ratios(size, models, papers):
-    """Time to accuracy relative to N servers: equal epochs, so that of iterations."""
+    """Time to accuracy relative to N servers; epochs are equal, so iterations' times suffice."""
     best = at_best(systems(size))
     rows = []
     for model, paper in zip(models, papers, strict=True):

@@ -82,7 +82,7 @@ def plot(rows):
     time_axis.axvline(1024, color="#999999", linestyle=":", linewidth=1)
     time_axis.set_ylabel("seconds, the whole process")
     memory_axis.semilogx(devices, memory, "o-", color="#009e73")
-    memory_axis.set_ylabel("largest memory, MiB")
+    memory_axis.set_ylabel("peak memory, MiB")
     memory_axis.set_ylim(0, 1.3 * max(memory))
     for axis in (time_axis, memory_axis):
         axis.set_xlabel("devices, on four levels")

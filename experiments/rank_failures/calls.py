@@ -142,7 +142,7 @@ def stay_away(groups):
 
 
 def be_elsewhere(groups):
-    """In a collective's group, calls the next but one of the table; a barrier in a transfer's."""
+    """In a collective's group, calls the next but one in the table; a barrier in a transfer's."""
     names = list(COLLECTIVES)
     others = dict(zip(names, [*names[2:], *names[:2]], strict=True))
     in_threads([lambda n=name: told(CALLS[others.get(n, "barrier")], groups[n]) for name in groups])

@@ -34,7 +34,7 @@ MEET_S = 60
 
 @contextlib.contextmanager
 def route(program):
-    """A switch and a server of their own, so that no job meets a dead one before it."""
+    """A switch and a server for one job, so that it does not meet an earlier, dead one there."""
     with contextlib.ExitStack() as stack:
         endpoints = []
         for role in ("switch", "server"):

@@ -43,7 +43,7 @@ def fault(way, fate, call, text, seconds, limit_s):
     """What is wrong with an error, or None."""
     kind = kind_of(text)
     if text == NO_ERROR or kind == "?":
-        return "no error that is known"
+        return "not a known error"
     # Any rank could have sent, and those that are alive may still do so.
     nobody = call == "recv from any rank" and fate in ("is missing", "is in another call")
     # In a barrier, rank 1 waits for ranks that wait for its message, and may be first to say so.
@@ -53,7 +53,7 @@ def fault(way, fate, call, text, seconds, limit_s):
     # Of calls that differ, both are named with their ranks: only the program knows which is wrong.
     compared = kind == "unlike" and re.search(rf"\brank {VICTIM}\b", text)
     if nobody and kind != "no sender":
-        return "a rank is blamed that need not have sent"
+        return "blames a rank that need not have sent"
     if not nobody and not compared and blamed(text) != {VICTIM}:
         return f"blames {sorted(blamed(text))}"
     at_once = fate == "is killed" and (way == "ring" or kind == "ended")

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m experiments.sharing.fig14 [FOLDER]
 
-1, 2, 4 and 8 jobs of four workers run back to back all-reduces through one switch and one server in
+1, 2, 4 and 8 jobs of four workers run back-to-back all-reduces through one switch and one server in
 the simulator, on as many aggregators as the static partition needs to fill the server's link. All
 schemes have the same number of fragments in flight, so only placement differs. Writes fig14.csv and
 fig14.svg into FOLDER (default: out/sharing); every sum is checked.
@@ -76,7 +76,7 @@ def plot(rows):
         axes.set_xticks(sorted({row["jobs"] for row in rows}))
         axes.grid(alpha=0.3)
     goodput.legend(fontsize=8)
-    figure.suptitle(f"{AGGREGATORS} aggregators, four workers a job")
+    figure.suptitle(f"{AGGREGATORS} aggregators, four workers per job")
     figure.tight_layout()
     return figure
 

@@ -75,7 +75,7 @@ def verdict(rows):
         for workers in {row["workers"] for row in rows}
     }
     ours = ", ".join(
-        f"{min(r):.0%} to {max(r):.0%} with {workers} workers a job"
+        f"{min(r):.0%} to {max(r):.0%} with {workers} workers per job"
         for workers, r in sorted(ratios.items())
     )
     return report.verdict(
@@ -95,7 +95,7 @@ def plot(rows):
     )
     for axes, workers in zip(panels[0], workers_list, strict=True):
         contest.plot_goodput(axes, [row for row in rows if row["workers"] == workers], SCHEMES)
-        axes.set_title(f"{workers} workers a job")
+        axes.set_title(f"{workers} workers per job")
     panels[0][0].set_ylabel("Gbit/s of sums, three jobs")
     figure.tight_layout()
     return figure

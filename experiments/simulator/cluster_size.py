@@ -34,7 +34,7 @@ def plot(rows):
     workers = [row["workers"] for row in rows]
     for axes, name, label in (
         (time, "seconds", "seconds for one all-reduce"),
-        (memory, "mib", "MiB at most"),
+        (memory, "mib", "peak memory, MiB"),
     ):
         axes.plot(workers, [row[name] for row in rows], marker="o")
         axes.set(xlabel="workers, 32 to a rack", ylabel=label, xscale="log", yscale="log")

@@ -107,8 +107,8 @@ TESTBEDS = [
             server=2000),
     Testbed("flat 4, 100 Mbit/s, switch and server as well", 1, 4, 100, switch=100, server=100),
 ]  # fmt: skip
-# Ten programs keep two cores busy with such links, and wait for them, which the planner does not
-# model. Runs only with --only.
+# With such links, ten programs keep two cores busy and wait for a free one, which the planner does
+# not model. Runs only with --only.
 BUSY = Testbed("busy cores: flat 8, 100 Mbit/s", 1, 8, 100, switch=2000, server=2000)
 TINY = Testbed("tiny", 1, 2, 500, hidden=64, layers=1, sequence=16, batch=2)
 

@@ -70,7 +70,7 @@ def rows_of(steps, losses):
 
 
 def print_rows(rows):
-    print("backend  ms per step (least to most)  over Gloo's  last loss")
+    print("backend  ms per step (min to max)      over Gloo's  last loss")
     for row in rows:
         spread = f"({row['least_ms']:.1f} to {row['most_ms']:.1f})"
         print(

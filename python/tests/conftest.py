@@ -83,7 +83,7 @@ class Ranks:
         """Starts these ranks (default: each once) and waits for those that should end.
 
         The others are killed afterwards. Fails the test if a rank takes longer than limit_s.
-        `init`: further arguments of init_process_group(); `variables(rank)`: of its environment.
+        `init`: further arguments of init_process_group(); `variables(rank)`: a rank's environment.
         """
         self._runs += 1
         store = self._folder / f"store{self._runs}"

@@ -42,7 +42,7 @@ def complaint(case: Case, result: np.ndarray) -> str | None:
     place = far[0] if far else wrong[0]
     into = [np.concatenate(case.inputs(rank))[place].item() for rank in range(case.world_size)]
     return (
-        f"{case}: {len(wrong)} of {len(wanted)} have other bits, {len(far)} are outside of the "
+        f"{case}: {len(wrong)} of {len(wanted)} have wrong bits, {len(far)} are outside the "
         f"bound; [{place}] of {into[:8]} is {result[place]!r}, expected {wanted[place]!r}"
     )
 

@@ -1,7 +1,7 @@
 """The correct result of a sum over the network, in Python's integers, without the product's code.
 
 A finite float32 is an integer multiple of 2^-149; the multiple is its *count*. Sums of counts are
-exact; only the roundings of the design happen. NaN and the infinities stay Python floats.
+exact; the design's roundings are the only ones. NaN and the infinities stay Python floats.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ def blocks(segments: list[int]):
 
 
 def unit(ranks: list[list[int]], world_size: int, wire: str) -> int:
-    """log2 of the block's unit as a count, of the counts of each rank's values in it."""
+    """log2 of the block's unit as a count, from the counts of each rank's values in it."""
     largest = max(abs(count) for counts in ranks for count in counts)
     exponent = largest.bit_length() - 1 - 149  # E; for zero it does not matter
     return max(exponent + 1 + headroom(world_size) - BITS[wire], -149) + 149

@@ -401,7 +401,7 @@ def test_a_trained_model_has_the_networks_bits(ranks, figures):
 
 
 def test_auto_is_the_default(ranks, monkeypatch):
-    """With a route both ways are there, without one a ring, and on one host its memory."""
+    """With a route there are both ways, without one a ring, and on one host its memory."""
 
     def body(rank):
         tensor = torch.ones(5000)

@@ -132,7 +132,7 @@ def meetings(monkeypatch):
 
 def test_the_store_forgets_the_keys_once_all_have_taken_them(ranks, network, key, meetings):
     def body(rank):
-        total()  # all have come so far
+        total()  # all have come this far
         return [meetings[0].store.check([name]) for name in ("job", "keys")]
 
     found = ranks.run(3, body, route=network.route, variables=for_rank({0: key}))

@@ -1,4 +1,4 @@
-"""The collectives besides all-reduces of groups whose ranks share memory."""
+"""The collectives other than all-reduce, in groups whose ranks share memory."""
 
 import os
 import signal
@@ -227,7 +227,7 @@ def test_a_broadcast_gives_all_ranks_the_roots_tensor(ranks):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_blocks_go_from_rank_to_rank(ranks, dtype):
-    """Also strided ones, and those whose place is in the memory that is sent."""
+    """Also strided ones, and ones that lie in the memory that is sent."""
 
     def block(source, target, length):
         return values(10 * source + target, length, dtype)

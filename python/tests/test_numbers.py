@@ -1,4 +1,4 @@
-"""Tests of the numbers: every sum is right to the bit, whatever its magnitudes and history."""
+"""Tests of the numbers: every sum is right to the last bit, whatever its magnitudes and history."""
 
 import subprocess
 import sys

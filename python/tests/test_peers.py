@@ -1,4 +1,4 @@
-"""Connections between any two ranks: every collective with every type, exact to the bit."""
+"""Connections between any two ranks: every collective with every type, exact to the last bit."""
 
 import functools
 
@@ -25,7 +25,7 @@ def bits(tensor) -> bytes:
 
 
 def noise(rank, to, count, dtype):
-    """The tensor that `rank` has for rank `to`: any bits, also NaNs."""
+    """The tensor that `rank` has for rank `to`: any bits, including NaNs."""
     size = count * dtype.itemsize
     raw = ((torch.arange(size) * 37 + 101 * rank + 59 * to) % 251).to(torch.uint8)
     return (raw % 2).bool() if dtype == torch.bool else raw.view(dtype)

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Generous bounds, which even a loaded machine keeps; only needless waits exceed them.
 LIMITS = {
-    "256 KiB while jobs are created and left at 6 kB/s, over alone": 10,
+    "256 KiB while jobs are created and left at 6 kB/s, over the time alone": 10,
     "`atp status` with 50 idle connections, the slowest, s": 3,
     "one of three servers killed: the first rank ends after, s": 30,
     "… and the last rank after the first, the slowest trial, s": 4,

@@ -51,8 +51,8 @@ FROZEN = "not ended within its timeout of 3 s: rank {} (127.0.0.1:4000) does not
          "blames [1, 2]"),
         ("nobody is blamed", "rank 0 waits for somebody that does not answer", 3.0, "blames []"),
         ("it is late", FROZEN.format(1), 4.5, "came after 4.5 s, expected 4.0 s"),
-        ("there is none", NO_ERROR, 0.0, "no error that is known"),
-        ("its text is new", "rank 1 is asleep", 3.0, "no error that is known"),
+        ("there is none", NO_ERROR, 0.0, "not a known error"),
+        ("its text is new", "rank 1 is asleep", 3.0, "not a known error"),
     ],
 )  # fmt: skip
 def test_an_error_is_at_fault_if(why, text, seconds, expected):

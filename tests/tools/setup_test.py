@@ -141,7 +141,7 @@ def test_a_machine_with_everything_is_left_alone(machine):
     assert machine.setup().returncode == 0
     again = machine.setup()
     assert again.returncode == 0, again.stderr
-    assert again.stdout == "setup: everything is there\n"
+    assert again.stdout == "setup: everything is in place\n"
     assert machine.done() == []
 
 

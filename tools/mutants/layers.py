@@ -92,7 +92,7 @@ def tests_of(layer, mutant, scratch, seeds):
 
 
 def files_of_tests(layer, file, tracked):
-    """Of the tests that `layer` runs for a mutant of this file, without the tested code."""
+    """Those of the tests that `layer` runs for a mutant of this file, without the tested code."""
     if layer == "unit":
         rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in rooms_of(file))
         return [name for name in tracked if name.startswith(rooms) and TEST_FILE.search(name)]

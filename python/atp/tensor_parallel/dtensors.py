@@ -32,9 +32,9 @@ def placements_of(cut: Cut, mesh: Mesh, name: str) -> tuple[Placement, Placement
         )
     if any(part.pieces != rows for part in cut.parts):
         raise ValueError(
-            f"{name}: its {cut.parts[0].pieces} key-value heads have copies on the d1 = {rows} "
-            "rows, which no placement of a DTensor can express; use a d1 that divides them, or "
-            "parallelize() without dtensors=True, with save() and load()"
+            f"{name}: some of the d1 = {rows} rows hold copies of the same key-value head (it has "
+            f"{cut.parts[0].pieces}), which no placement of a DTensor can express; use a d1 that "
+            "divides them, or parallelize() without dtensors=True, with save() and load()"
         )
     first = Replicate() if cut.axis1 is None else Shard(cut.axis1)
     second = Replicate() if cut.axis2 is None else Shard(cut.axis2)

@@ -165,7 +165,7 @@ def test_results_have_the_bits_of_the_cpu(ranks, place):
 @pytest.mark.parametrize("place", PLACES)
 def test_an_operation_orders_itself_between_the_work_of_the_callers_streams(ranks, place):
     """It reads what the current stream will have written, and after wait() every stream sees the
-    result; torch.cuda._sleep makes a forgotten wait a wrong sum."""
+    result; torch.cuda._sleep turns a forgotten wait into a wrong sum."""
 
     def body(rank):
         one, other = torch.cuda.Stream(), torch.cuda.Stream()

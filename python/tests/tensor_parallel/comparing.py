@@ -73,7 +73,7 @@ def cuts_of_run(block) -> dict[str, Cut]:
 
 
 def results_on(mesh, config, dtype, chunks=1) -> tuple[dict[str, torch.Tensor], dict[str, Cut]]:
-    """This rank's pieces of the same for the block on a mesh, and how they are split."""
+    """This rank's pieces of these results for the block on a mesh, and how they are split."""
     block = parallelize(make_block(config, dtype), mesh=mesh, chunks=chunks)
     x, gradient = (COLUMNS.take(tensor, mesh.shape, 0, mesh.column) for tensor in inputs(dtype))
     return pieces_of_run(block, x.clone(), gradient), cuts_of_run(block)

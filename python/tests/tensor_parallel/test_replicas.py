@@ -43,7 +43,7 @@ HOW = {"DistributedDataParallel": (of_ddp, False), "fully_shard": (of_fsdp, True
 
 
 def sent_in_a_step(mesh, replica) -> int:
-    """By this rank between the replicas; the steps before it connect and order the buckets."""
+    """Bytes from this rank to other replicas; earlier steps connect, and order the buckets."""
     tokens, targets = test_models.batch(0)
     own = slice(4 * mesh.data.index, 4 * mesh.data.index + 4)
     for _ in range(3):

@@ -77,7 +77,7 @@ def mesh_of(shape, ranks, sequences, **options):
 
 
 def on_all_meshes(_rank):
-    """{case: (distances, digests, bytes asked of rings and sent)}; over Gloo the distances also of
+    """{case: (distances, digests, bytes asked of rings and sent)}; over Gloo also the distances of
     a copy of the model."""
     said = {}
     wholes = {

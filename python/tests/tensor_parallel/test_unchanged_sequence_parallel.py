@@ -1,4 +1,4 @@
-"""Sequence parallelism of unmodified models: its bytes and memory, any length of a sequence, and
+"""Sequence parallelism of unmodified models: its bytes and memory, sequences of any length, and
 what is refused."""
 
 import itertools
