@@ -6,7 +6,7 @@ For the figures of every page, or of those named, now or at an earlier commit:
 
 Flesch's reading ease is 206.835 - 1.015 words per sentence - 84.6 syllables per word; 60 to 70 is
 plain English. Syllables are counted as groups of vowels, which is right for nine words in ten and
-needs no dictionary. Only sentences count: no blocks, tables and headings, and a `code span` is one
+needs no dictionary. Only sentences count: no blocks, tables or headings, and a `code span` is one
 word of one syllable.
 """
 
