@@ -55,7 +55,7 @@ class Nodes:
 
 
 def start_nodes(network, port, options=lambda _: ()):
-    """A server on `port` and a switch on the next one. `options(role)`: a role's."""
+    """A server on `port` and a switch on the next one. `options(role)`: its options."""
     found, addresses = [], []
     for role, own in (("server", port), ("switch", port + 1)):
         address = f"{network[role].address}:{own}"

@@ -16,7 +16,7 @@ def star(ranks, mbit, wide):
     """Yields (network, the ranks' hosts, ATP_ROUTE).
 
     mbit: bandwidth of a rank's link, in each direction. wide: that of the switch's and the server's
-    links, as a multiple; they carry the traffic of all ranks.
+    links, as a multiple of it; they carry the traffic of all ranks.
     """
     names = [f"h{rank}" for rank in range(ranks)]
     with (

@@ -34,7 +34,7 @@ class Pool:
 
     @property
     def round_trip_ns(self):
-        """Of a packet with a full window before it, if nothing else is on its path."""
+        """Of a packet with a full window before it, if that fills its path."""
         return self.slots * (self.packet_bytes * 8 / self.gbit + self.packet_ns)
 
 

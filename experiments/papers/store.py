@@ -1,4 +1,4 @@
-"""Results of entries in a folder: a file per entry, with the commit and size that it is of."""
+"""Results of entries in a folder: a file per entry, with its commit and size."""
 
 import json
 import subprocess

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m experiments.sharing.few_aggregators [FOLDER]
 
-Compares a static partition with dynamic sharing, by a fixed window and by congestion control.
+Compares a static partition with dynamic sharing under a fixed window and under congestion control.
 Prints how goodput falls, and Jain's index of the two jobs; writes few-aggregators.csv and .svg into
 FOLDER (default: out/sharing). Every sum is checked.
 """

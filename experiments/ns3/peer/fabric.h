@@ -63,7 +63,7 @@ struct LinkPlan {
 };
 
 // One direction of a cable. The receiving host's time per packet follows the wire's and delays the
-// next packet as well, which are a longer delay and ns-3's gap between frames.
+// next packet as well: in ns-3 these are a longer delay and a gap between frames.
 class Link {
  public:
   using Deliver = std::function<void(const Message&)>;

@@ -30,8 +30,8 @@ struct Pattern {
 };
 
 // Sums a tensor whose first element is a rank's wish to stop, and whose other elements are its
-// number + 1. So all ranks find out in the same sum that one of them would stop. Returns whether to
-// stop, and sets `failed` if the sum has failed or is wrong.
+// number + 1. So all ranks find out in the same sum that one of them wants to stop. Returns whether
+// to stop, and sets `failed` if the sum has failed or is wrong.
 bool sum_once(atp::Communicator& communicator, std::vector<float>& tensor, bool stop,
               bool& failed) {
   const auto ranks = static_cast<float>(communicator.world_size());
@@ -78,7 +78,7 @@ int run(atp::Communicator& communicator, const Pattern& pattern, unsigned seed) 
   for (const auto& [name, value] : communicator.counters()) {
     std::printf("# %s %llu\n", std::string(name).c_str(), static_cast<unsigned long long>(value));
   }
-  // As `atp bench` says it, for programs that run either.
+  // The words of `atp bench`, for programs that run either.
   if (communicator.rank() == 0) std::printf("# Out of bounds values : 0 OK\n");
   return communicator.shutdown() ? 0 : 1;
 }

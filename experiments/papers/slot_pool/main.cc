@@ -124,7 +124,7 @@ int run_worker(const sockaddr_in& address, const Job& job, std::uint32_t slots, 
     }
   }
   print_counters(worker.counters(), socket.unsent());
-  // As `atp bench` says it, for programs that run either.
+  // The words of `atp bench`, for programs that run either.
   if (job.rank == 0) std::puts("# Out of bounds values : 0 OK");
   return 0;
 }

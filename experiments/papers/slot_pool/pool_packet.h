@@ -18,7 +18,7 @@ struct PoolPacket {
   std::int32_t values[kValues];
 
   std::size_t bytes() const { return offsetof(PoolPacket, values) + count * sizeof(values[0]); }
-  // Whether so many received bytes are a packet.
+  // Whether this many received bytes are a packet.
   bool fits(std::size_t received) const {
     return received >= offsetof(PoolPacket, values) && count <= kValues && received == bytes();
   }

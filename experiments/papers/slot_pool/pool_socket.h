@@ -29,7 +29,7 @@ class PoolSocket {
   void send(const PoolPacket& packet, const sockaddr_in& to) { outgoing_.push_back({to, packet}); }
   // What does not fit into the socket's buffer is lost, as it would be in a full queue.
   void flush();
-  // Waits until `due` for packets, and hands over a batch of those that have come.
+  // Waits until `due` for packets, and hands over a batch of those that have arrived.
   using Handle = std::function<void(const PoolPacket&, const sockaddr_in& from)>;
   void receive(std::optional<Time> due, const Handle& handle);
   std::uint64_t unsent() const { return unsent_; }

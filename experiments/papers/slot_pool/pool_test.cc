@@ -25,7 +25,7 @@ PoolPacket packet_of(std::uint32_t rank, std::uint32_t chunk, std::int32_t value
   return packet;
 }
 
-// Feeds a switch of two workers and one slot, and says what it does with each packet.
+// Feeds a switch of two workers and one slot, and reports what it does with each packet.
 std::vector<Verdict> verdicts(const std::vector<PoolPacket>& packets) {
   PoolSwitch pool(2, 1);
   std::vector<Verdict> found;

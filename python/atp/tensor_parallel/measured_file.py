@@ -35,7 +35,7 @@ dimension of one rank."""
 @dataclasses.dataclass(frozen=True)
 class Device:
     """A rank's speed: floating-point operations per second in matrix products, and the bytes of
-    memory per second at which everything else reads or writes."""
+    memory per second that all other operations read or write."""
 
     products: float
     memory: float

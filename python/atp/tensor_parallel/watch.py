@@ -112,7 +112,7 @@ _OVER_AN_AXIS = {
 def _is_of_each_value(
     func: Any, args: Any, kwargs: Any, pieces: list, others: list, split: int
 ) -> bool:
-    """Whether `func` is right on pieces whose last axes are split: element-wise, or on others."""
+    """Whether func is right on pieces whose last axes are split: element-wise, or along others."""
     packet = func.overloadpacket
     if packet in _VIEW or packet in _COPY or packet in _MAKE_NEW:
         return True

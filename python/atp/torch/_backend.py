@@ -90,7 +90,7 @@ def _create_of_fixed_ranks(group, asked):
 
 
 def _maker_of_splits(asked, global_ranks):
-    """For split_group(): a function that makes a group of some of these ranks, same options."""
+    """The function with which split_group() makes a group of some of these ranks."""
 
     def make(store, ranks, rank, name, timeout):
         members = types.SimpleNamespace(
