@@ -31,9 +31,10 @@
 
 namespace atp {
 
-// A rank's counters of its ring, per system call. TCP's own retransmissions are not visible.
+// A rank's counters of its ring, updated at each system call. TCP's own retransmissions are not
+// visible.
 enum class RingCounter : std::uint8_t {
-  kBytesSent,        // of all stages: the bytes in the model of a ring
+  kBytesSent,        // of all stages: the bytes that the model of a ring counts
   kHeaderBytesSent,  // 32 per operation
   kBytesReceived,    // of stages and headers
   kSendCalls,

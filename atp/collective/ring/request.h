@@ -75,7 +75,7 @@ RingRequest reduce_scatter_request(ElementType type, ConstBytes values, Bytes bl
                                    std::size_t ranks);
 RingRequest all_gather_request(ElementType type, ConstBytes block, Bytes values, std::size_t ranks);
 
-// Checks whether a rank of this many can carry out the request.
+// Checks whether `rank`, one of `ranks`, can carry out the request.
 Status check(const RingRequest& request, std::size_t rank, std::size_t ranks);
 
 // The lengths of all blocks.

@@ -13,11 +13,11 @@
 #include "atp/collective/ring/request.h"
 
 // A Ring is one rank's membership in a group whose ranks sum over TCP, each with its two
-// neighbours: reduce-scatter, all-gather, and all-reduce as one after the other. It needs no switch
-// and no server. A rank sends (N-1)/N of the values in a reduce-scatter or an all-gather and twice
-// that in an all-reduce, the minimum without help from the network. (Over all ranks exactly N-1 and
-// 2(N-1) times the values, even if they do not divide evenly; number_stages.h has what an
-// all-reduce of float32 sends besides, or instead.)
+// neighbours: reduce-scatter, all-gather, and all-reduce, which is the first followed by the
+// second. It needs no switch and no server. A rank sends (N-1)/N of the values in a reduce-scatter
+// or an all-gather and twice that in an all-reduce, the minimum without help from the network.
+// (Over all ranks exactly N-1 and 2(N-1) times the values, even if they do not divide evenly;
+// number_stages.h has what an all-reduce of float32 sends besides, or instead.)
 //
 // All ranks must submit the same operations in the same order; several may be in flight. Sums have
 // the same bits on every rank and in every run: an all-reduce of float32 has the network's bits

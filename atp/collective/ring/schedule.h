@@ -14,10 +14,10 @@
 // directions overlap without waiting for any step to end.
 //
 // In a reduce-scatter, rank r of N receives the blocks r-2, r-3, ... r (mod N) and adds its own
-// values to each; in an all-gather it receives the blocks r-1, r-2, ... r+1. An all-reduce is one
-// after the other. The sum of block b is therefore always (((x[b+1] + x[b+2]) + ...) + x[b]): one
-// rank after the other adds in this order, and rank b passes the result to all. The bits are the
-// same everywhere and in every run.
+// values to each; in an all-gather it receives the blocks r-1, r-2, ... r+1. An all-reduce is the
+// first followed by the second. The sum of block b is therefore always (((x[b+1] + x[b+2]) + ...) +
+// x[b]): one rank after the other adds in this order, and rank b passes the result to all. The bits
+// are the same everywhere and in every run.
 
 namespace atp {
 

@@ -78,7 +78,7 @@ struct atp_tree_entry {
 };
 
 /* A job's share of a switch's aggregators: a region of them, and how many it may hold at a time.
- * With first come, first served, every job's share is all aggregators, without a lower limit. */
+ * With first come, first served, every job's share is all aggregators, and so is its quota. */
 struct atp_share {
   atp_u32 first; /* aggregator of the region */
   atp_u32 size;  /* 0: when the job came, all regions were taken */

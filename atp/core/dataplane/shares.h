@@ -80,7 +80,7 @@ class Shares {
     std::uint32_t tenant = 0;
     std::uint32_t quota = 0;
     std::uint32_t held = 0;
-    std::vector<Id> jobs;  // few: a quota of aggregators should come with one of jobs
+    std::vector<Id> jobs;  // few: a quota of aggregators should come with a quota of jobs
     bool operator==(const TenantShare&) const = default;
   };
 

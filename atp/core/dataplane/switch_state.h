@@ -40,7 +40,7 @@ struct SwitchConfig {
 // The queue that a link of a given rate would have, because a switch in user space cannot see the
 // real one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the
 // time at which it will be empty is its whole state. It marks and never delays; rate 0 never marks.
-// Like a real queue it is finite, so that an overload of hours is soon forgotten.
+// Like a real queue it is finite, so that even hours of overload are soon forgotten.
 class VirtualQueue {
  public:
   // Marks packets that would wait longer than `threshold`.
@@ -94,7 +94,7 @@ struct SwitchState {
   TreeTable trees;
   VirtualQueue uplink;
   bool congested = false;  // the switch's own receive queue is long
-  bool draining = false;   // JOINs of jobs that are not known are refused
+  bool draining = false;   // JOINs of unknown jobs are refused
   AnswerPacer pacer;
   Counters<SwitchCounter> counters;
 

@@ -34,7 +34,8 @@ struct JobSummary {
   RankSet lost;
   RankSet left;
   RankSet waited_for;  // by fragments to which others contributed a while ago
-  // The same for a second or more, longer than a rank that computes between sums should take.
+  // The same, but for a second or more, which is longer than a rank that computes between sums
+  // should take.
   std::optional<WaitedFor> stuck;
   CauseText stuck_operation;  // what the others call it; empty: unknown
   // These two refer to the job, so they are valid only until it changes.

@@ -108,7 +108,7 @@ void Job::announce_gone(ServerTurn& turn) {
     left.cause = culprit_->cause;
   }
   // When ranks are lost, one that left with all its sums is not the cause; do not announce it,
-  // since ranks might receive that first.
+  // since ranks might receive that news first.
   if (!members_.lost().empty() && !culprit_) return;
   down.add_homes(left);
   if (!left.about.empty()) down.status(name, left, down.present());

@@ -34,7 +34,7 @@ struct Detaching {
 struct RankRecord {
   std::uint64_t nonce = 0;
   std::uint32_t detachments = 0;  // the highest number seen
-  Detaching through_tree;         // as in its last JOIN of that path
+  Detaching through_tree;         // as in its last JOIN on that path
   Detaching straight;
   Instant first_straight = kNever;
   Endpoint own;    // the source of its straight JOINs, kept beyond their lease

@@ -13,8 +13,8 @@
 //
 // Invariants: the children's ranks are disjoint (the newest JOIN of a rank decides its child);
 // attached() and detached() are disjoint and together hold exactly the ranks with a running lease;
-// of two statements about a rank, the higher number of detachments counts, with equal numbers
-// *attached*.
+// of two statements about a rank, the one with the higher number of detachments counts; with equal
+// numbers, *attached*.
 
 namespace atp {
 
@@ -36,7 +36,7 @@ struct Child {
 class Membership {
  public:
   explicit Membership(std::size_t world_size) : members_(world_size) {}
-  // The maximum, with every rank behind a child of its own; a growing vector may have twice the
+  // The maximum, with every rank behind a child of its own; a growing vector may take twice the
   // room.
   static constexpr std::size_t bytes_needed(std::size_t world_size) {
     return world_size * (sizeof(Member) + 2 * sizeof(Child));

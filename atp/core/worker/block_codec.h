@@ -45,8 +45,8 @@ class BlockCodec {
   void write(std::size_t begin, std::size_t end, As as, const std::byte* tensor,
              std::uint8_t* at) const;
 
-  // Reads sums of what write() wrote into `tensor`, divided by `divisor`. Leaves the values of
-  // special blocks alone if they are summed separately.
+  // Reads sums of what write() wrote, and stores them in `tensor`, divided by `divisor`. Leaves the
+  // values of special blocks alone if they are summed separately.
   void read(std::size_t begin, std::size_t end, float divisor, const std::uint8_t* at,
             std::byte* tensor) const;
 

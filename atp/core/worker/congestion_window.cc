@@ -40,7 +40,7 @@ void CongestionWindow::grow(std::uint64_t answered) {
 
 bool CongestionWindow::cut(std::uint64_t bytes) {
   if (policy_ == CongestionPolicy::kNone || answered_ < next_cut_) return false;
-  next_cut_ = answered_ + bytes_;  // answers to everything in flight at the cut
+  next_cut_ = answered_ + bytes_;  // then all that is in flight now has been answered
   bytes_ = std::max(bytes, 2 * packet_bytes_);
   threshold_ = bytes_;
   credit_ = 0;

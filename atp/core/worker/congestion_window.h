@@ -16,8 +16,9 @@
 // 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN
 // takes a fifth, once per window, down to two packets (H30). A mark comes from a queue that has
 // only begun to build, so it takes less than a loss, which comes from one that has overflowed (RFC
-// 8511, and its figure). It counts bytes, so that a job with large packets gets no larger share. A
-// COLLISION means that aggregators are scarce, not bandwidth, and does not affect the window.
+// 8511, which also gives the figure). It counts bytes, so that a job with large packets gets no
+// larger share. A COLLISION means that aggregators are scarce, not bandwidth, and does not affect
+// the window.
 
 namespace atp {
 

@@ -98,7 +98,7 @@ class LossRecovery {
     const auto overtaken = window.next_overtaken();
     return overtaken && is_late(now, window.at(*overtaken), clock) ? overtaken : std::nullopt;
   }
-  // Sets the timer for the next one to be that late, in case no answer comes before.
+  // Sets the timer to when the next one will be that late, in case no answer comes before.
   void await_overtaken(Instant now, SendWindow& window, const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
     overtaken_ = kNever;

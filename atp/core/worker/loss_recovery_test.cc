@@ -122,7 +122,8 @@ TEST(RetransmissionTimeout, ATimeOutDoublesPerFiringUpToItsMaximumAndJittersByAn
   EXPECT_NE(clock.backed_off(0), clock.backed_off(0)) << "workers must not repeat in step";
 }
 
-// Once in four samples a rank waits for a peer whose own timer must fire; otherwise for nobody.
+// In one of four samples a rank waits for a peer whose own timer must fire; in the others, for
+// nobody.
 TEST(RetransmissionTimeout, RanksThatWaitForEachOthersTimersDoNotDriveThemUp) {
   const Timing timing;
   RetransmissionTimeout clock(timing, 1);

@@ -27,7 +27,7 @@ class PathCapacity {
  private:
   Duration shortest() const { return std::min(shortest_, earlier_shortest_); }
 
-  // A shortest round trip counts for at least this long; a new route may be longer.
+  // The shortest round trip counts for at least this long; a new route may be longer.
   static constexpr Duration kMemory = std::chrono::seconds(10);
   // A round is at least this many round trips, so that answers that arrive together in a train do
   // not make the path look faster than it is.

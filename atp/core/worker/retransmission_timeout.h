@@ -55,8 +55,9 @@ class RetransmissionTimeout {
   // comes as early, or if no loss was seen lately: then a peer is late.
   std::optional<Duration> probe_after(Instant now, unsigned probes);
   void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
-  // A fragment that later ones overtook was lost if it is unanswered for longer than this. Before
-  // that it may have collided in a switch, and fragments summed there overtook it (H15).
+  // A fragment that later ones overtook counts as lost if it has been unanswered for longer than
+  // this. Before that it may have collided in a switch, and fragments summed there overtook it
+  // (H15).
   Duration reordering_ends() const;
 
   bool operator==(const RetransmissionTimeout&) const = default;

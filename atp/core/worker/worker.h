@@ -127,7 +127,7 @@ class Worker {
   Instant waiting_since() const { return membership_.waiting_since(); }
   // The details of the failure, or of the last kWaiting.
   const FailureDetail& detail() const { return membership_.detail(); }
-  // The server's lease once the worker has joined, before that the configuration's.
+  // The server's lease once the worker has joined; before that, the configuration's.
   Duration lease() const { return membership_.lease(config_); }
 
   bool operator==(const Worker&) const = default;

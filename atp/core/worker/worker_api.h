@@ -99,7 +99,7 @@ struct OperationSpec {
 
 enum class FailureCode : std::uint8_t {
   kNoProgress,  // ranks: those missing, as far as the server has reported
-  kOverdue,     // an operation has not ended by its `ends_by`, after time_out; ranks: as above
+  kOverdue,     // an operation has not ended by its `ends_by`; ranks: as above; time_out: its own
   kOperationMismatch,  // ranks: those with this worker's operation; other: the others. If this
                        // worker is in neither, it had not reached that operation yet
   kRankLost,           // ranks: those whose leases ended

@@ -159,7 +159,8 @@ TEST(WorkerWaiting, TheEndOfTheWaitingIsReportedOnceToo) {
   EXPECT_EQ(event->kind, EventKind::kCompleted);
 }
 
-// A repeat of a contribution that the server has is answered with why the fragment is incomplete.
+// When the server gets a repeat of a contribution that it has, it answers why the fragment is
+// incomplete.
 TEST(WorkerWaiting, AnAnswerThatAPeerIsMissingIsNotReported) {
   WorkerScript s;
   s.join();
