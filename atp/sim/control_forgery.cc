@@ -43,7 +43,7 @@ constexpr std::array kJoinAckFields{join_ack_field::kNonce,
 constexpr std::array kLeaveFields{leave_field::kNonce};
 // The offset after the fixed fields of a STATUS in a job with one bitmap word: two sets of ranks,
 // then an endpoint, or a number in its place.
-constexpr std::size_t kBehindRanks = status_field::kRanksAt + 16;
+constexpr std::size_t kAfterRanks = status_field::kRanksAt + 16;
 constexpr std::array kStatusFields{status_field::kCode,
                                    status_field::kReason,
                                    status_field::kEndpointCount,
@@ -51,8 +51,8 @@ constexpr std::array kStatusFields{status_field::kCode,
                                    status_field::kNonce,
                                    BodyField{status_field::kRanksAt, 8},
                                    BodyField{status_field::kRanksAt + 8, 8},
-                                   BodyField{kBehindRanks, Endpoint::kWireBytes},
-                                   BodyField{kBehindRanks, 4}};
+                                   BodyField{kAfterRanks, Endpoint::kWireBytes},
+                                   BodyField{kAfterRanks, 4}};
 
 // An invalid value of a field.
 struct Outlaw {

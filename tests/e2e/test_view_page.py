@@ -133,7 +133,7 @@ def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browse
     page = Page(cluster, browser, racks.file)
     page.wait_for("All is well; no job is running", "#verdict")
     assert browser.text("#up") == "4 of 4"
-    assert browser.driver.title == "✓ well – atp two racks"
+    assert browser.driver.title == "✓ all well – atp two racks"
     time.sleep(2)
     picture(browser, "idle", tmp_path)
 

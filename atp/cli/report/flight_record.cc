@@ -199,8 +199,9 @@ Result<FlightRecord> read_flight_record(std::string_view bytes, const std::strin
   try {
     const auto format = whole.value()["atp"].at("format").get<std::int64_t>();
     if (format != kFormat) {
-      return Error{file + ": of format " + std::to_string(format) + ", and this program reads " +
-                   std::to_string(kFormat) + ": use the atp that ran the job"};
+      return Error{file + ": has format " + std::to_string(format) +
+                   ", but this program reads format " + std::to_string(kFormat) +
+                   "; use the atp that ran the job"};
     }
     FlightRecord record = record_of(whole.value());
     record.file = file;

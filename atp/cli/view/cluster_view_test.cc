@@ -95,7 +95,7 @@ TEST_F(ClusterViewTest, AJobIsOfTheTenantThatAnyOfItsServersNames) {
   EXPECT_EQ(view_.jobs[0].tenant, "vision");
 }
 
-TEST_F(ClusterViewTest, OfARanksStatesTheWorstIsShown) {
+TEST_F(ClusterViewTest, TheWorstOfARanksStatesIsShown) {
   NodeAnswer server =
       answer(false, {{.joined = {0, 1, 2}, .missing = {3}, .detached = {1}, .stuck = {1}}});
   server.status.jobs[0].waited_for = {2};
@@ -126,7 +126,7 @@ TEST_F(ClusterViewTest, EachRankHasTheHostThatItsServerKnowsOrHasKnown) {
   EXPECT_THAT(hosts(), testing::ElementsAre("10.0.1.1", "10.0.1.2", "10.0.1.3"));
 }
 
-TEST_F(ClusterViewTest, OfARanksLatenessTheHighestReportIsShown) {
+TEST_F(ClusterViewTest, TheHighestReportOfARanksLatenessIsShown) {
   take_running_job();
   NodeAnswer rack = answer(true, {{.joined = {0, 1}, .parent = "spine:1"}});
   rack.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 900}};

@@ -239,7 +239,8 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
                         .since_s = time_s});
   };
   add("refuses", rates.refused_packets > 0,
-      "drops packets that no healthy job sends: from strangers, or from wrongly started ranks",
+      "drops packets that no healthy job sends: from strangers, or from ranks that were started "
+      "wrongly",
       "no longer drops such packets");
   add("loses", rates.lost_packets > 0,
       "loses packets for lack of room: a core is too slow, or a socket buffer too small",

@@ -177,9 +177,9 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
         {answer(false), answer(true, {}, {{"drop_bad_body", 5}})},
         {answer(false), answer(true, {}, {{"drop_bad_body", 9}})}},
        {"switch (10.0.0.1:5501) drops packets that no healthy job sends: from strangers, or from "
-        "wrongly started ranks"},
+        "ranks that were started wrongly"},
        {"switch (10.0.0.1:5501) drops packets that no healthy job sends: from strangers, or from "
-        "wrongly started ranks"}},
+        "ranks that were started wrongly"}},
       {"drops of repeats and of packets of ended jobs are no problem",
        {{answer(false), answer(true, {}, {{"drop_unknown_job", 1}, {"drop_duplicate", 1}})},
         {answer(false), answer(true, {}, {{"drop_unknown_job", 500}, {"drop_duplicate", 9}})}},

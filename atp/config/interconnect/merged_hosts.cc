@@ -60,7 +60,9 @@ void check_names(const std::vector<ImportedHost>& hosts) {
 void check_equal(const std::vector<ImportedHost>& hosts) {
   const ImportedHost& first = hosts.front();
   constexpr const char* kAdvice =
-      "the planner needs equal hosts: import those of one kind, or GPUs that all have";
+      "the planner needs equal hosts: import only hosts of one kind, or from each only as many "
+      "GPUs "
+      "as all of them have";
   for (const ImportedHost& host : hosts) {
     const Place place{host.file, 0, ""};
     const std::string like = ", like " + made_plain(first.file);

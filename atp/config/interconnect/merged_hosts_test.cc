@@ -106,7 +106,7 @@ TEST(MergedHosts, PairsOfDifferentHostsHaveTheHostsLink) {
   EXPECT_DOUBLE_EQ(pairs.at(2, 3).value, 5e9);
 }
 
-TEST(MergedHosts, TheOrderOfEachHostsGpusIsSaid) {
+TEST(MergedHosts, TheOrderOfEachHostsGpusIsReported) {
   const Imported imported = merge({host("a", kPairs), host("b", kPairs)});
   EXPECT_THAT(imported.remarks, Contains(HasSubstr("CUDA_VISIBLE_DEVICES=0,2,1,3 on a.")));
   EXPECT_THAT(imported.remarks, Contains(HasSubstr("CUDA_VISIBLE_DEVICES=0,2,1,3 on b.")));

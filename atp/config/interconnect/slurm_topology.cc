@@ -243,10 +243,12 @@ void check_even(const Tier& tier, const std::string& file) {
       continue;
     }
     const auto text = [](const Switch& each) {
-      return std::to_string(each.children()) + (each.nodes.empty() ? " switches" : " nodes");
+      const std::string kind = each.nodes.empty() ? "switch" : "node";
+      const char* const ending = each.nodes.empty() ? "es" : "s";
+      return std::to_string(each.children()) + " " + kind + (each.children() == 1 ? "" : ending);
     };
     refuse({file, one->line, ""}, text(*one),
-           text(first) + ", like the switch in line " + std::to_string(first.line),
+           text(first) + ", like the switch on line " + std::to_string(first.line),
            "the planner needs a regular tree: plan for a part that is one");
   }
 }
@@ -289,13 +291,15 @@ std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   if (node && uplink) return text + "both were given.";
   if (node) {
     text +=
-        "that of nodes was given; a switch's uplinks together are assumed to be as fast as its "
+        "the nodes' bandwidth was given; a switch's uplinks together are assumed to be as fast as "
+        "its "
         "nodes' links.";
   } else if (given.uplink > 0 && has_uplinks) {
-    text += "that above leaf switches was given; that of nodes is typical.";
+    text += "the bandwidth above leaf switches was given; the nodes' bandwidth is typical.";
   } else {
     text +=
-        "that of nodes is typical, and a switch's uplinks together are assumed to be as fast as "
+        "the nodes' bandwidth is typical, and a switch's uplinks together are assumed to be as "
+        "fast as "
         "its nodes' links.";
   }
   return text + " Replace them with yours.";

@@ -58,9 +58,9 @@ TEST(SlurmTopology, SaysWhichBandwidthsWereGiven) {
   const auto remark = [](const SlurmBandwidths& given) {
     return imported(kTwoTiers, given).remarks[1];
   };
-  EXPECT_THAT(remark({}), HasSubstr("that of nodes is typical, and"));
-  EXPECT_THAT(remark({.node = 1e9}), HasSubstr("that of nodes was given; a switch's"));
-  EXPECT_THAT(remark({.uplink = 1e9}), HasSubstr("was given; that of nodes is typical"));
+  EXPECT_THAT(remark({}), HasSubstr("the nodes' bandwidth is typical, and"));
+  EXPECT_THAT(remark({.node = 1e9}), HasSubstr("the nodes' bandwidth was given; a switch's"));
+  EXPECT_THAT(remark({.uplink = 1e9}), HasSubstr("was given; the nodes' bandwidth is typical"));
   EXPECT_THAT(remark({.node = 1e9, .uplink = 1e9}), HasSubstr("were given."));
   EXPECT_THAT(imported("SwitchName=a Nodes=n[0-3]\n", {.node = 1e9}).remarks[1],
               HasSubstr("were given."));
@@ -109,7 +109,7 @@ TEST(SlurmTopology, ErrorsNameTheirPlace) {
       {"SwitchName=t Nodes=n[0-1]\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
        "switches in a cycle"},
       {"SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n",
-       "t:2: found 1 nodes, expected 2 nodes, like the switch in line 1"},
+       "t:2: found 1 node, expected 2 nodes, like the switch on line 1"},
       {"SwitchName=a Nodes=n0\n", "one node"},
   };
   for (const auto& row : rows) {

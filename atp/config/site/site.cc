@@ -17,18 +17,18 @@ struct Listener {
 void check_port(const Site& site, std::uint32_t host, std::uint16_t port, const Place& place,
                 std::vector<Listener>& listeners) {
   if (port + site.lanes - 1 > 65535) {
-    throw FileError(place, "needs a port per lane, " + std::to_string(site.lanes) + " from " +
-                               std::to_string(port) +
-                               " on, but ports end at 65535; lower its port");
+    throw FileError(place, "needs " + std::to_string(site.lanes) +
+                               " ports, one per lane, starting at " + std::to_string(port) +
+                               ", but ports end at 65535; lower its port");
   }
   const std::string endpoint = endpoint_text(site.hosts[host].address, port, site.lanes);
   for (const Listener& other : listeners) {
     if (other.host != host || port + site.lanes <= other.port || other.port + site.lanes <= port) {
       continue;
     }
-    throw FileError(place, "listens on " + endpoint + " like " + other.place->key + " (line " +
+    throw FileError(place, "listens on " + endpoint + ", as does " + other.place->key + " (line " +
                                std::to_string(other.place->line) +
-                               "); give one of the two another port");
+                               "); give one of the two a different port");
   }
   listeners.push_back({host, port, &place});
 }

@@ -44,7 +44,7 @@ auto read_or_error(Reader&& reader) -> Result<decltype(reader())> {
   }
 }
 
-// A description takes a few kilobytes, the matrix of a thousand devices a few MiB.
+// A description takes a few kilobytes, the matrix of a thousand devices up to 8 MiB.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;
 
 // The whole file, or standard input for "-". Throws FileError if it cannot be read or is larger

@@ -238,8 +238,8 @@ class NcclReader {
     integer(element, "rank", 0, 1 << 20);
     for (const Gpu& other : gpus_) {
       if (other.bus == bus || other.number == gpu.number) {
-        refuse_at(element, "", "the GPU of line " + std::to_string(other.element->line) + " again",
-                  "another busid and dev");
+        refuse_at(element, "", "the GPU on line " + std::to_string(other.element->line) + " again",
+                  "a different busid and dev");
       }
     }
     for (const XmlElement& link : element.children) {
@@ -326,8 +326,8 @@ class NcclReader {
         const int back = links.direct[to * gpus_.size() + from];
         if (there == back) continue;
         refuse_at(*gpus_[from].element, "nvlink",
-                  std::to_string(there) + " NVLinks to the GPU of line " +
-                      std::to_string(gpus_[to].element->line) + " and " + std::to_string(back) +
+                  std::to_string(there) + " NVLinks to the GPU on line " +
+                      std::to_string(gpus_[to].element->line) + ", but " + std::to_string(back) +
                       " back",
                   "as many in both directions", "was the file edited?");
       }
@@ -413,8 +413,8 @@ class NcclReader {
     }
     if (unknown_pcie_ > 0) {
       remarks.push_back(
-          "The file does not have the speed of every PCIe link, as in many virtual "
-          "machines: 32 GB/s is assumed for those without.");
+          "The file lacks the speed of some PCIe links, as is common in virtual machines: 32 GB/s "
+          "is assumed for these.");
     }
     if (has_other_gpus_)
       remarks.emplace_back("NVLinks to GPUs that are not in the file are left out.");

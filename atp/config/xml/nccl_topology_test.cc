@@ -205,14 +205,14 @@ TEST(NcclTopology, NetworkCardsAddUpUnlessOneHasNoSpeed) {
   EXPECT_DOUBLE_EQ(machine(system(cpu(0, gpus))).network, 0);
 }
 
-TEST(NcclTopology, WhatIsAssumedOrLeftOutIsSaid) {
+TEST(NcclTopology, AssumptionsAndOmissionsAreReported) {
   const std::string unknown =
       pci(bus(0), "0x030200", "Unknown", 255, "<gpu dev=\"0\" sm=\"80\" rank=\"0\"/>\n");
   const struct {
     std::string text;
     const char* remark;
   } rows[] = {
-      {cpu(0, unknown + gpu(1)), "does not have the speed of every PCIe link"},
+      {cpu(0, unknown + gpu(1)), "lacks the speed of some PCIe links"},
       {cpu(0, gpu(0, nvlink(9, 4)) + gpu(1)), "NVLinks to GPUs that are not in the file"},
       {cpu(0, gpu(0, "<c2c bw=\"400000\" count=\"1\"/>\n") + gpu(1)), "c2c"},
       {cpu(0, bridge(0, gpu(0) + gpu(1) + "<pcilink target=\"0000:81:00.0\"/>\n")), "pcilink"},
@@ -247,7 +247,7 @@ TEST(NcclTopology, EveryMistakeIsNamedByLineAndKey) {
       {"no links", "count=\"4\"", "count=\"0\"", "t:5: nvlink.count: found \"0\"",
        "a whole number from 1 to 1000"},
       {"a link in one direction only", "count=\"4\"", "count=\"3\"",
-       "t:9: gpu.nvlink: found 4 NVLinks", "line 4 and 3 back"},
+       "t:9: gpu.nvlink: found 4 NVLinks", "line 4, but 3 back"},
       {"an invalid speed", "16.0 GT/s PCIe", "16.0 Gb/s",
        "t:3: pci.link_speed: found \"16.0 Gb/s\"", "2.5, 5, 8, 16, 32 or 64 GT/s"},
       {"an invalid width", "link_width=\"16\"", "link_width=\"15\"",
@@ -258,8 +258,8 @@ TEST(NcclTopology, EveryMistakeIsNamedByLineAndKey) {
       {"no rank", "rank=\"0\" ", "", "t:4: gpu.rank: found nothing", ""},
       {"no generation", "sm=\"80\"", "sm=\"new\"", "t:4: gpu.sm: found \"new\"", "a whole number"},
       {"a part of a GPU", "gdr=\"1\"", "mlopart=\"0\"", "t:4: gpu.mlopart: found a part", "whole"},
-      {"the same GPU twice", "dev=\"1\"", "dev=\"0\"", "t:9: gpu: found the GPU of line 4 again",
-       "another busid and dev"},
+      {"the same GPU twice", "dev=\"1\"", "dev=\"0\"", "t:9: gpu: found the GPU on line 4 again",
+       "a different busid and dev"},
       {"the same NUMA node twice", "numaid=\"1\"", "numaid=\"0\"",
        "t:17: cpu.numaid: found the NUMA node 0 twice", "once"},
       {"two hosts in one file", "<cpu host_hash=\"0x1\" numaid=\"1\"",

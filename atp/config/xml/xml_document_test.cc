@@ -67,7 +67,7 @@ TEST(XmlDocument, WhatIsNotOneWholeElementIsRefusedWithItsLine) {
   }
 }
 
-TEST(XmlDocument, TheOutermostNameIsFoundBehindWhateverPrecedesIt) {
+TEST(XmlDocument, TheOutermostNameIsFoundAfterWhateverPrecedesIt) {
   const struct {
     const char* text;
     const char* name;
