@@ -114,7 +114,7 @@ def _refuse_differences(
 def _modules_of(
     ranks: Mapping[str, list[int]], said: dist.Store, modules: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """Compares the module descriptions of each side's first rank, sent only on a disagreement."""
+    """The module descriptions of each side's first rank, exchanged only on a disagreement."""
     keys = {text: f"modules/{who[0]}" for text, who in ranks.items()}
     try:
         said.set(f"modules/{dist.get_rank()}", json.dumps(modules))

@@ -27,14 +27,14 @@ def placements_of(cut: Cut, mesh: Mesh, name: str) -> tuple[Placement, Placement
     if len(cut.parts) > 1 and rows > 1:
         raise ValueError(
             f"{name}: it has {len(cut.parts)} parts (queries, keys and values) that d1 = {rows} "
-            "splits one by one, which no placement of a DTensor can express; use d1 = 1, or "
+            "splits separately, which no placement of a DTensor can express; use d1 = 1, or "
             "parallelize() without dtensors=True, with save() and load()"
         )
     if any(part.pieces != rows for part in cut.parts):
         raise ValueError(
             f"{name}: some of the d1 = {rows} rows hold copies of the same key-value head (it has "
             f"{cut.parts[0].pieces}), which no placement of a DTensor can express; use a d1 that "
-            "divides them, or parallelize() without dtensors=True, with save() and load()"
+            "divides that number, or parallelize() without dtensors=True, with save() and load()"
         )
     first = Replicate() if cut.axis1 is None else Shard(cut.axis1)
     second = Replicate() if cut.axis2 is None else Shard(cut.axis2)

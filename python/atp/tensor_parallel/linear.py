@@ -60,7 +60,7 @@ class ATPLinear(nn.Module):
         in_features, out_features: the whole layer's.
         bias: added once, after the sum.
         mesh: default: the one that init_mesh() made last.
-        parts: with "column", the parts of out_features that are split one by one, e.g. query,
+        parts: with "column", the parts of out_features that are split separately, e.g. query,
             key and value.
         site: the layer's name, in messages and for the seed; default: its number.
 
@@ -216,7 +216,7 @@ def _entering(x: torch.Tensor, inwards: Hop) -> Steps:
 
 
 def _biases(linears: Sequence[ATPLinear]) -> list[torch.Tensor]:
-    """All layers' biases, or None; if only some layers have one, the others' are zero."""
+    """All layers' biases, [] if none has one; if only some have one, the others' are zero."""
     if all(linear.bias is None for linear in linears):
         return []
     return [

@@ -121,7 +121,7 @@ class GroupKeys:
         self.text = place.store.get("keys").decode()
         _given = _Given(first, job, self.text)
         if place.store.add("keys_taken", 1) == takers:
-            place.store.delete_key("keys")  # a store may outlive the group for long
+            place.store.delete_key("keys")  # a store may outlive the group by hours
 
 
 def present_keys(size: int) -> list[str]:
