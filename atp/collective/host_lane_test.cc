@@ -88,7 +88,7 @@ TEST_P(HostMemory, GivesEachRankItsShareWithTheBitsOfAnAllReduce) {
     bool here = false;
     for (Task task : tasks) {
       if (!task.options.segments.empty()) continue;
-      // Few tasks of several pieces are enough: exact sums are slow.
+      // A few tasks of several pieces are enough: exact sums are slow.
       const bool is_long = task.count > 40'000;
       if (is_long && (format == NumberFormat::kExact || task.with_specials)) continue;
       task.options.here = (here = !here);

@@ -248,8 +248,8 @@ class OperationThread {
     commands_.leave = why;
     if (waker_ != nullptr) waker_->wake();
   }
-  // The first one, before any operation ends with it. A rank that was asked to leave has not
-  // failed.
+  // Records the first failure, before any operation ends with it. A rank that was asked to leave
+  // has not failed.
   void record_failure(const std::optional<std::string>& failure) {
     if (!failure || !recorded_ || is_recorded_) return;
     is_recorded_ = true;

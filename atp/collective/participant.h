@@ -61,7 +61,7 @@ class Participant {
   bool has_left() const { return phase_ == ParticipantPhase::kLeft || unheard_; }
   // Why the job is over, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
-  // kNone for one that leave() or stop() was told.
+  // kNone for a reason that was passed to leave() or stop().
   FailureKind failure_kind() const { return failure_kind_; }
   // The ranks that the oldest operation waits for, if it has waited for a second.
   std::optional<WaitedForRanks> waited_for(Instant now) const;

@@ -32,7 +32,7 @@ using HostOf = std::vector<std::size_t>;
 std::vector<CommunicatorOptions> options_on(const TestingCluster& cluster, const HostOf& host_of) {
   std::vector<CommunicatorOptions> options = all_options(cluster);
   for (auto& each : options) {
-    ++each.job.job;  // next to the same job in which every rank sends for itself
+    ++each.job.job;  // not that of the job in which every rank sends for itself
     each.host_of = host_of;
   }
   return options;

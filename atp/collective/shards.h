@@ -27,7 +27,7 @@ class Shards {
   explicit Shards(std::size_t count) : values_(count) {}
 
   // Cuts a tensor at block boundaries into contiguous parts of nearly equal length, for the shards
-  // with the fewest values so far, the lowest of equal ones (paper §4); a small tensor is one part.
+  // with the fewest values so far (among equals, the lowest; paper §4); a small tensor is one part.
   // The cuts depend on the lengths alone, and since no block is cut, no result depends on them.
   std::vector<Part> split(const BlockLayout& layout);
 

@@ -77,7 +77,7 @@ class WaySamples {
 };
 
 // The numbers of operations after which the ranks exchange their times: 4, 8, 16 and so on up to
-// `every`, and then after each `every` (0: never), so that short programs benefit as well.
+// `every`, and then every `every` operations (0: never), so that short programs benefit as well.
 class ExchangePoints {
  public:
   static constexpr std::uint64_t kFirst = 4;
@@ -123,7 +123,7 @@ class WayChoice {
 
   // The path of the next operation.
   SumWay next(std::size_t bytes);
-  // Takes the minimum times of all ranks since the last call into account.
+  // Takes into account the minimum times of all ranks since the last call.
   void judge(const WayTimes& times);
 
   // The path that operations of this size take now, apart from trials.

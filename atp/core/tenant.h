@@ -44,7 +44,8 @@ class QuotaCheck {
  public:
   QuotaCheck(const JobOwner& owner, std::uint32_t job) : owner_(owner), job_(job), last_(job) {}
 
-  // A stream range of an incarnation of a job. All ranges and incarnations are one job.
+  // Notes a stream range of an incarnation of a job. All its ranges and incarnations count as one
+  // job.
   void note(std::uint32_t tenant, std::uint32_t job, std::size_t bytes);
   // Nothing, or the limit that a new range of `needed` bytes would exceed.
   Refusal refusal(std::size_t needed) const;

@@ -48,7 +48,7 @@ struct Endpoint {
  private:
   using Words = std::array<std::uint64_t, 2>;
   constexpr Words words() const { return std::bit_cast<Words>(address); }
-  // Turns a loaded word into a number that orders as its bytes do.
+  // Turns a loaded word into a number that compares as its bytes do.
   static constexpr std::uint64_t in_order(std::uint64_t word) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
   }

@@ -165,7 +165,7 @@ TEST(ExactSums, ManyColumnsHaveTheSameBitsAsEachAlone) {
         }
         std::vector<const std::uint8_t*> at;
         for (const auto& row : rows) at.push_back(row.data());
-        exact_sums(at, count, rows[0].data());  // over one of them
+        exact_sums(at, count, rows[0].data());  // overwrites one of them
         for (std::size_t i = 0; i < count; ++i) {
           ASSERT_EQ(load_value(rows[0].data() + 4 * i), bits(sums[i].rounded()))
               << ranks << " values up to " << powers << " powers of two apart";

@@ -26,7 +26,7 @@ constexpr std::uint64_t kFitsAbove = bits_of(2147483647.5) - 1;
 
 }  // namespace
 
-// All bits set where the condition bit (0 or 1) is.
+// All bits set if the condition bit (0 or 1) is.
 constexpr std::uint64_t mask_of(std::uint64_t bit) { return 0 - bit; }
 
 constexpr std::uint64_t select(std::uint64_t mask, std::uint64_t yes, std::uint64_t no) {

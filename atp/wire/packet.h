@@ -15,7 +15,7 @@ typedef __UINT64_TYPE__ atp_u64;
 #define ATP_HEADER_BYTES 40
 #define ATP_BITMAP_WORDS_MAX 16
 /* K is counted in values of four bytes; a fragment of two-byte values has up to 2K of them. */
-#define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, on loopback too */
+#define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, not even on loopback */
 /* How many nodes may forward a packet: twice the longest route. */
 #define ATP_HOPS 16
 /* What a job with a key adds to each packet: the number of the key, and 64 bits of tag. */

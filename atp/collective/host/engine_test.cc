@@ -180,8 +180,8 @@ TEST(HostEngine, NamesARankThatDiesBetweenItsTwoCounts) {
   EXPECT_THAT(failures_of(host, {0}), Each(HasSubstr("rank 1 (process 101) is lost")));
 }
 
-// No rank waits for a share of a piece that each sums whole, so having done one says nothing about
-// earlier pieces.
+// No rank waits for a share of a piece that each sums whole, so a rank that has done one may still
+// owe its share of earlier ones.
 TEST(HostEngine, NamesARankThatDiesWithASmallPieceWrittenBehindOneThatItHasNotSummed) {
   Host host(2);
   std::vector<std::unique_ptr<Sum>> sums;

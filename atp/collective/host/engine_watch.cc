@@ -170,7 +170,7 @@ std::optional<HostEngine::Awaited> HostEngine::awaited() {
   return Awaited{Phase::kTaken, written_ - slots + 1};
 }
 
-// Checks ranks of this host first, over all pieces: the network may wait for a piece behind the
+// Checks ranks of this host first, over all pieces: the network may wait for a piece after the
 // oldest.
 std::optional<HostEngine::Awaited> HostEngine::awaited_of_several_hosts() {
   for (std::uint64_t number = taken_; number < written_; ++number) {

@@ -66,7 +66,7 @@ struct HostRequest {
   std::vector<std::byte*> outputs;
   // Gather, scatter and all-to-all: this rank's block for each rank, and the destination of the
   // block of each rank. A gather uses only blocks to the root, a scatter only blocks from the root.
-  // Only this rank's own two may overlap, if they are the same.
+  // Only this rank's block for itself and its destination may overlap, if they are the same memory.
   std::vector<std::span<const std::byte>> blocks_to;
   std::vector<std::span<std::byte>> blocks_from;
   Rank root = 0;

@@ -16,8 +16,9 @@
 //
 // Values pass through in pieces, each in a slot with a row per rank. A piece is *written* when all
 // ranks have put their values into their rows, *summed* when each has replaced its share of its own
-// row by the result, and *taken* when each has copied the whole result. Then the slot is free for a
-// later piece. All ranks together count these three, so the last rank notices and wakes the others.
+// row with the result, and *taken* when each has copied the whole result. Then the slot is free for
+// a later piece. All ranks together count these three, so the last rank notices and wakes the
+// others.
 
 namespace atp {
 

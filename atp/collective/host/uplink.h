@@ -34,7 +34,7 @@ class HostUplink {
 
   virtual ~HostUplink() = default;
 
-  // Replaces the words by those of all hosts, combined. `ended` is called once, on any thread,
+  // Replaces the words with those of all hosts, combined. `ended` is called once, on any thread,
   // perhaps within this call, with true if that succeeded; otherwise failure() has the reason.
   virtual void combine(const Words& words, std::function<void(bool)> ended) = 0;
   // Why combining has failed, if it has.

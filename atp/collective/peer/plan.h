@@ -16,7 +16,7 @@
 // steps without being cut into chunks here, and nothing in a plan has an order in time: the
 // resulting bits depend on the graph alone.
 //
-//   broadcast       from 128 KiB, and 16 KiB per rank, on: a chain; otherwise a binomial tree
+//   broadcast       a chain for at least 128 KiB and 16 KiB per rank; otherwise a binomial tree
 //   reduce          the same in reverse: each rank adds its own, then those of its children
 //   gather, scatter between the root and each rank
 //   all_gather      up to 16 ranks: from each to all others; otherwise around a ring

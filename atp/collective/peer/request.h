@@ -79,7 +79,7 @@ struct PeerRequest {
   std::function<void(const Status&)> on_done;
 };
 
-// Checks whether a rank of this many can carry out the request.
+// Checks whether `rank`, one of `ranks`, can carry out the request.
 Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks);
 
 // The operation's size, on which all ranks must agree.

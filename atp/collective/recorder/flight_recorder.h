@@ -33,7 +33,7 @@ struct RecordedShape {
     shape.sizes[0] = static_cast<std::int64_t>(count);
     return shape;
   }
-  // Blocks of bytes together; without any block there is no tensor.
+  // All blocks of bytes together; without blocks there is no tensor.
   template <class Blocks>
   static RecordedShape of_blocks(const Blocks& blocks, std::size_t bytes_per_value) {
     if (blocks.empty()) return {};
@@ -132,8 +132,8 @@ class FlightRecorder {
   // `operations`: how many are kept. 0: nothing is recorded.
   explicit FlightRecorder(std::size_t operations);
 
-  // The process's, which is never destroyed. A forked child starts with an empty one. Its size is
-  // that of the environment (record_files.h).
+  // The process's, which is never destroyed. A forked child starts with an empty one. Its size
+  // comes from the environment (record_files.h).
   static FlightRecorder& of_process();
 
   bool enabled() const { return kept_ > 0; }

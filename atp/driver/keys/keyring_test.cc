@@ -84,7 +84,7 @@ Keyring node_with(std::vector<Tenant> tenants) {
   return {Keyring::Side::kNode, std::move(tenants)};
 }
 
-// What check() says, and the packet that it leaves.
+// What check() returns, and the packet that it leaves.
 struct Fate {
   bool accepted = false;
   KeyProblem problem = KeyProblem::kNone;
@@ -413,7 +413,7 @@ TEST(Keyring, ANodeThatHasTooManyJobsSaysSo) {
   EXPECT_EQ(fate(node, tagged(rank, join(5000))).problem, KeyProblem::kNoRoom);
 }
 
-// What another rank with the tenant's file has made for it.
+// Its keys were made by another rank, which has the tenant's file.
 TEST(Keyring, ARankWithTheKeysOfItsJobsSpeaksInThemAlone) {
   const Tenant own = tenant("vision", 1);
   Keyring rank(RankKey(keys_of_jobs(own, std::array{kJob.job, 8U})));

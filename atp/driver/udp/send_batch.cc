@@ -218,7 +218,7 @@ int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   for (int failures = 0; failures < 3;) {
     if (sendmsg(socket.fd(), &message, 0) >= 0) return 0;
     problem = errno;
-    if (problem == ENOBUFS) return problem;  // never stands for an ICMP error
+    if (problem == ENOBUFS) return problem;  // never comes from an ICMP error
     if (problem == EAGAIN) {
       if (!wait_until_writable(socket)) return problem;
     } else if (problem != EINTR) {
