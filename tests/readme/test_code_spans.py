@@ -30,7 +30,7 @@ TYPED = {
     "build/release/bin/atp sim --count 20000 --threads 2",
     "make help",
     "tools/fresh --help",
-    "tools/measure_house atp",
+    "tools/measure_code atp",
 }
 SMALLER = {"--count 20000": "--count 200"}
 # Options that are not ours, and what an option of ours may be followed by.

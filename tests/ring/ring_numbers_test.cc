@@ -182,12 +182,12 @@ void check_all(const std::vector<Sum>& sums, std::size_t ranks) {
   });
 }
 
-class RingOfSo : public ::testing::TestWithParam<std::size_t> {};
+class RingNumbersByRanks : public ::testing::TestWithParam<std::size_t> {};
 
 constexpr NumberFormat kFormats[] = {NumberFormat::kBlocks, NumberFormat::kBlocksInt16,
                                      NumberFormat::kExact};
 
-TEST_P(RingOfSo, many_ranks_has_the_bits_of_the_rule_whatever_the_values_and_however_many) {
+TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_whatever_the_values_and_however_many) {
   std::vector<Sum> sums;
   for (const Fill& fill : kFills) {
     for (const std::size_t length : {0U, 1U, 2U, 255U, 256U, 257U, 1024U, 1025U, 4097U}) {
@@ -200,7 +200,7 @@ TEST_P(RingOfSo, many_ranks_has_the_bits_of_the_rule_whatever_the_values_and_how
   check_all(sums, GetParam());
 }
 
-TEST_P(RingOfSo, many_ranks_has_the_bits_of_the_rule_for_long_tensors) {
+TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_for_long_tensors) {
   std::vector<Sum> sums;
   for (const Fill& fill : {kFills[0], kFills[1], kFills[10]}) {
     for (const NumberFormat format : kFormats) sums.push_back({fill, {100'003}, {}, format});
@@ -208,7 +208,7 @@ TEST_P(RingOfSo, many_ranks_has_the_bits_of_the_rule_for_long_tensors) {
   check_all(sums, GetParam());
 }
 
-TEST_P(RingOfSo, many_ranks_restarts_blocks_at_each_tensor_of_one_call) {
+TEST_P(RingNumbersByRanks, restart_blocks_at_each_tensor_of_one_call) {
   std::vector<Sum> sums;
   for (const Fill& fill : kFills) {
     for (const NumberFormat format : kFormats) {
@@ -219,7 +219,7 @@ TEST_P(RingOfSo, many_ranks_restarts_blocks_at_each_tensor_of_one_call) {
   check_all(sums, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(so, RingOfSo, ::testing::Values(1, 2, 3, 4, 8),
+INSTANTIATE_TEST_SUITE_P(ranks, RingNumbersByRanks, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());
 
 // With so many special values that they are gathered in several stages.

@@ -14,7 +14,7 @@ from tests.pages import command
 from tools.mutants import layers, operators, tensor_parallel
 from tools.mutants.harmless import REASONS
 from tools.mutants.mutant import Mutant, PlaceNotFound, Rule, of_rule
-from tools.mutants.programs import ROOMS, TABLES
+from tools.mutants.programs import TABLES, TESTS_OF_FOLDER
 from tools.mutants.results import Report, Results
 from tools.mutants.scratch import Run, Scratch
 from tools.mutants.semantic import RULES
@@ -36,7 +36,7 @@ def operator_mutants():
 def test_the_place_of_a_rule_is_found_once(rule):
     of_rule(rule, (REPOSITORY / rule.file).read_text())
     assert rule.planted != rule.found
-    assert rule.file.rsplit("/", 1)[0] in ROOMS
+    assert rule.file.rsplit("/", 1)[0] in TESTS_OF_FOLDER
 
 
 @pytest.mark.parametrize("rule", tensor_parallel.RULES, ids=lambda rule: rule.name)
@@ -77,7 +77,7 @@ def test_the_command_of_that_page_selects_the_rules_in_source_files():
 
 
 def test_every_folder_with_operators_has_tests():
-    assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(ROOMS)
+    assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(TESTS_OF_FOLDER)
 
 
 def test_the_tables_of_headers_name_files_that_exist():

@@ -135,7 +135,8 @@ TEST(WorkerJudge, AcceptsAnHonestWorker) {
 TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
   const Case<WorkerCourt> cases[] = {
       {"another rank's", [](WorkerCourt& c) { c.sends({.ranks = RankSet::of(2)}); }, "other ranks"},
-      {"hops are gone", [](WorkerCourt& c) { c.sends({.hops = 15}); }, "the wrong hop count"},
+      {"a hop too few is left", [](WorkerCourt& c) { c.sends({.hops = 15}); },
+       "the wrong hop count"},
       {"to a stranger", [](WorkerCourt& c) { c.sends({}, kOtherWorker); }, "to a stranger"},
       {"floats without DIRECT", [](WorkerCourt& c) { c.sends({.flags = ATP_FLAG_FLOAT}); },
        "floats that may be merged"},
@@ -183,7 +184,7 @@ TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
          c.sends({.operation = 78});
        },
        "a repeat as another operation"},
-      {"it returns a second time too soon",
+      {"a rank returns a second time too soon",
        [](WorkerCourt& c) {
          for (const int wait : {1, 1, 1, 249}) {
            c.is_attached_after(std::chrono::milliseconds(wait), !c.attached);

@@ -64,7 +64,7 @@ TEST(Judgement, TheExitCodeOfAtpSimIsTheRunsJudgement) {
 }
 
 // The first turn of a worker has two JOINs.
-TEST(Judgement, LetsASmallOutboxOverflowAsLongAsThereAreFaults) {
+TEST(Judgement, LetsASmallOutboxOverflowWhileThereAreFaults) {
   Plan plan = small_plan(1, {20});
   plan.switches = 0;
   plan.outbox_packets = 1;
@@ -78,7 +78,7 @@ TEST(Judgement, LetsASmallOutboxOverflowAsLongAsThereAreFaults) {
 }
 
 // Rank 0's sums wait in the switch for rank 1, which is dead, for longer than they may.
-TEST(Judgement, AnErrorThatReachesAStoppedSwitchIsNoSweep) {
+TEST(Judgement, AnErrorThatReachesAStoppedSwitchIsNotASweep) {
   Plan plan = small_plan(2, {20});
   plan.watched = true;
   plan.report_unreachable = 1;

@@ -2,7 +2,7 @@
 
 # A file's own folder first, then those above it, the quickest to build first.
 NODES = ["core_dataplane", "core_server", "core_worker"]
-ROOMS = {
+TESTS_OF_FOLDER = {
     "atp/base": ["base", "wire", "core", "core_topology", *NODES],
     "atp/wire": ["wire", "core", "core_topology", *NODES],
     "atp/core": ["core", *NODES],
@@ -53,7 +53,7 @@ TABLES = {
 
 
 def rooms_of(file):
-    return ROOMS[file.rsplit("/", 1)[0]]
+    return TESTS_OF_FOLDER[file.rsplit("/", 1)[0]]
 
 
 def tables_of(file):

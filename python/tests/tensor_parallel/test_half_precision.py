@@ -107,7 +107,7 @@ def of_mesh(config, mesh, way):
     return pieces_of_run(block, x.clone(), gradient, AUTOCAST.get(way)), cuts_of(block)
 
 
-def test_bfloat16_is_no_further_from_float32_than_torchs(gloo_ranks):
+def test_bfloat16_is_nearly_as_close_to_float32_as_torchs(gloo_ranks):
     """Each tensor, over all ranks. Autocast rounds wide values between the products, so chance
     decides for a few small tensors; there all tensors are compared together."""
     results = gloo_ranks.run(4, blocks_in, backend="gloo")

@@ -172,7 +172,7 @@ def in_halves(_rank):
     return dict(said)
 
 
-def test_half_precision_is_no_further_from_float32_than_the_whole_models(gloo_ranks):
+def test_half_precision_is_nearly_as_close_to_float32_as_the_whole_models(gloo_ranks):
     """At most 1.5 times as far, each tensor by itself; over several models and batches, because
     chance decides for a loss or a bias in a single one."""
     sums = collections.defaultdict(lambda: [0.0, 0.0])

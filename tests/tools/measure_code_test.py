@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "measure_house"
+TOOL = Path(__file__).parents[2] / "tools" / "measure_code"
 
 
 def load():
-    loader = importlib.machinery.SourceFileLoader("measure_house", str(TOOL))
-    spec = importlib.util.spec_from_loader("measure_house", loader)
+    loader = importlib.machinery.SourceFileLoader("measure_code", str(TOOL))
+    spec = importlib.util.spec_from_loader("measure_code", loader)
     module = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     loader.exec_module(module)
@@ -21,7 +21,7 @@ def load():
     return module
 
 
-measure_house = load()
+measure_code = load()
 
 
 def measure(*arguments):
@@ -126,10 +126,10 @@ auto Value::find(int key) const -> std::optional<int> {
 
 
 def test_functions_of_cxx_are_found_with_their_lengths():
-    text = measure_house.without_literals(CXX)
+    text = measure_code.without_literals(CXX)
     first_lines = [line.strip() for line in CXX.split("\n")]
     found = {
-        first_lines[first]: last - first + 1 for first, last in measure_house.cxx_functions(text)
+        first_lines[first]: last - first + 1 for first, last in measure_code.cxx_functions(text)
     }
     assert found == {
         "explicit Value(int number)": 4,
@@ -150,7 +150,7 @@ impl Named<'_> for X {
 }
 pub(crate) fn both(x: char) -> bool { x == '{' || x == '\\'' }
 """
-    found = list(measure_house.rust_functions(measure_house.without_literals(text)))
+    found = list(measure_code.rust_functions(measure_code.without_literals(text)))
     assert [last - first + 1 for first, last in found] == [3, 1]
 
 
@@ -164,7 +164,7 @@ pub(crate) fn both(x: char) -> bool { x == '{' || x == '\\'' }
     ],
 )
 def test_comment_lines_hold_nothing_else(text, count):
-    assert measure_house.comment_lines(text) == count
+    assert measure_code.comment_lines(text) == count
 
 
 def test_details_name_what_is_furthest_from_the_middle(tmp_path):
