@@ -180,9 +180,9 @@ def counts_text(at):
     return (
         f"At {WORST:.0%} loss all workers together repeat {atp['repeats_per_loss']:.1f} packets "
         f"per lost one over ATP ({atp['by_timer']:.0%} because of a timer), and "
-        f"{best['repeats_per_loss']:.1f} with the pool's best time-out. Nothing is completed "
-        f"during {atp['stalled']:.0%} of the time over ATP, {best['stalled']:.0%} with that pool, "
-        f"and {papers['stalled']:.0%} with a time-out of {PAPERS} round trips."
+        f"{best['repeats_per_loss']:.1f} with the pool's best time-out. The share of time "
+        f"in which nothing is completed is {atp['stalled']:.0%} over ATP, {best['stalled']:.0%} "
+        f"with that pool, and {papers['stalled']:.0%} with a time-out of {PAPERS} round trips."
     )
 
 

@@ -269,7 +269,7 @@ _SETUP = (
     "network namespaces. Nothing limits the links. "
 )
 _WHY = (
-    "Two cores run eleven processes, so they sum some 10,000 fragments a second, and a fragment "
+    "Two cores run ten processes, so they sum some 10,000 fragments per second, and a fragment "
     "waits for a worker that does not run. "
 )
 ENTRIES = [

@@ -233,7 +233,7 @@ def figure_3(size):
     axes.set(xlabel="ms, at 1/1000 of the model", ylabel="Gbit/s of sums")
     mean = sum(idle) / len(idle)
     return Outcome(
-        f"The link is idle for {mean:.0%} of the time, and sums at full rate for the rest.",
+        f"The link is idle for {mean:.0%} of the time; for the rest the job sums at full rate.",
         rows,
         f"{len(idle)} seeds, {min(idle):.0%} to {max(idle):.0%}",
         [Check("share of the time without sums", mean, 0.4, 0.8)],
