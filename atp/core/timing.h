@@ -8,8 +8,8 @@
 namespace atp {
 
 struct Timing {
-  // Joining (docs/protocol.md §2): JOINs are repeated after the first to the last interval until
-  // answered, then at each refresh; a lease lasts five refreshes.
+  // Joining (docs/protocol.md §2): JOINs are repeated at intervals that grow from first to last
+  // until one is answered, then at each refresh; a lease lasts five refreshes.
   Duration join_first = std::chrono::milliseconds(50);
   Duration join_last = std::chrono::seconds(1);
   Duration join_refresh = std::chrono::seconds(1);

@@ -22,7 +22,7 @@
 namespace atp {
 
 struct Schedule {
-  // Computes the bytes of a step's memory from `offset` on from incoming ones, in whole elements.
+  // Given incoming bytes, computes those of the step's memory from `offset` on, in whole elements.
   using Take = std::function<void(std::size_t offset, ConstBytes incoming)>;
   struct Step {
     Bytes to;   // goes out again from here

@@ -150,8 +150,8 @@ TEST(Membership, RemovingAnUnknownRankDoesNothing) {
   EXPECT_EQ(membership, Membership(4));
 }
 
-// Invariants under any sequence of events: siblings disjoint, none empty, together the known;
-// attached and detached disjoint, together the known; children sorted.
+// Children are sorted, and none is empty. Their ranks are disjoint and together those known, as are
+// the attached and the detached ranks.
 TEST(Membership, HoldsItsInvariantsUnderAnySequenceOfEvents) {
   constexpr std::size_t kWorld = 70;
   Random random(5);

@@ -180,7 +180,7 @@ TEST(WorkerFailure, AnOperationThatHasNotEndedInItsTimeFailsAlthoughItMakesProgr
   const Instant end = s.now + seconds(10);
   std::vector<float> values(4'000, 1);
   s.submit(values, {.timeout = seconds(15), .ends_by = end + seconds(5)});
-  // Behind the other one.
+  // Queued behind the other one.
   const OperationId urgent = s.submit(values, {.timeout = seconds(10), .ends_by = end});
   std::vector<SentPacket> sent = s.run();
   while (s.worker.joined() && s.now < end + seconds(1)) {

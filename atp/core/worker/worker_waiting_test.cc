@@ -159,7 +159,7 @@ TEST(WorkerWaiting, TheEndOfTheWaitingIsReportedOnceToo) {
   EXPECT_EQ(event->kind, EventKind::kCompleted);
 }
 
-// When the server gets a repeat of a contribution that it has, it answers why the fragment is
+// The answer to a repeat of a contribution that the server has tells why the fragment is
 // incomplete.
 TEST(WorkerWaiting, AnAnswerThatAPeerIsMissingIsNotReported) {
   WorkerScript s;
