@@ -171,7 +171,7 @@ TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
     EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
     EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kBroken);
   });
-  // Wait until all have been told; to a late rank, a rank that has left would be the first cause.
+  // Wait until all have been told: a late rank would take one that has left for the first cause.
   in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(communicators[rank]->shutdown()), cause);
   });

@@ -204,7 +204,7 @@ bool PeerConnection::read_more(Sink& sink) {
   const std::size_t direct = to_ != nullptr ? left_ : 0;
   if (direct > 0) parts[count++] = {to_, direct};
   // Within a long message only the next frame's head goes to the stage: what follows it has a place
-  // of its own, and would be copied twice.
+  // of its own, and by way of the stage would be copied twice.
   const bool is_dropped = left_ > 0 && to_ == nullptr;
   const bool is_within = has_more_frames(frame_) && !is_dropped;
   const std::size_t room = (is_within ? sizeof(Frame) : kStageBytes) - stage_end_;

@@ -70,7 +70,7 @@ struct Wording {
 // "broadcast #17 from rank 0 (4,000 bytes of float32)": what a rank has called.
 std::string describe(const Frame& frame, const Wording& wording);
 
-// Whether both ranks have called the same.
+// Whether both ranks have called the same operation.
 bool match(const Frame& one, const Frame& other);
 
 }  // namespace atp

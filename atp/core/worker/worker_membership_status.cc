@@ -142,7 +142,7 @@ void WorkerMembership::end_waiting(WorkerTurn& turn) {
 void WorkerMembership::note_detail(const StatusMessage& status) {
   if (!in_job()) return;
   detail_ = {status.endpoints, status.endpoint_count, {}};
-  // The text of *waiting for* is no cause.
+  // The text of *waiting for* is not a cause.
   if (status.code != StatusCode::kWaitingFor) detail_.cause = status.cause;
 }
 

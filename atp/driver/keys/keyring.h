@@ -71,7 +71,7 @@ class Keyring final : public JobOwners {
 
   JobOwner owner_of(std::uint32_t job) const override;
   const std::vector<Tenant>& tenants() const { return tenants_; }
-  // The name of the tenant, as far as is known.
+  // The name of the tenant, if it is known.
   std::optional<std::string> name_of(std::uint32_t tenant) const;
 
  private:
