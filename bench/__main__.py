@@ -4,8 +4,8 @@
 
 Each rank is a process in its own network namespace, whose link is shaped in both directions. All
 implementations alternate (A, B, A, B, ...). Each is timed from a common instant until the last
-rank has its result, and every result is compared with the true sum. Writes bench.json, after each
-workload, and the pictures into FOLDER (default: out/bench).
+rank has its result, and every result is compared with the true sum. Writes bench.json after each
+workload, and the pictures at the end, into FOLDER (default: out/bench).
 """
 
 import argparse

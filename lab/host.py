@@ -46,7 +46,7 @@ class Host:
         return privileged("ip", "netns", "exec", self.namespace, *words)
 
     def start(self, *words, env=None, log=None):
-        """Starts a process on this host; its output goes to a file that `output()` reads."""
+        """Starts a process on this host; its output goes to the file `process.log`."""
         log = Path(log or self.network.folder / f"{self.name}-{secrets.token_hex(3)}.log")
         with open(log, "wb") as out:
             process = subprocess.Popen(

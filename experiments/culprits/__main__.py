@@ -7,8 +7,8 @@ Real processes in namespaces: two racks of two workers with a switch each, and a
 starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
 ways (disturbances.py). A rank that names any rank other than the culprit, as awaited, lost or the
 first to leave, has named a wrong one. `--calm S` runs an undisturbed job for S seconds beside two
-busy processes, in which neither a rank nor a place may name anybody. Writes culprits.csv into
-FOLDER (default: out/culprits).
+busy processes; no rank and no place may then name anybody. Writes culprits.csv into FOLDER
+(default: out/culprits).
 """
 
 import csv
@@ -212,7 +212,7 @@ def main(words):
     print("\n".join([*wrong, *said]))
     if words.calm:
         print(
-            f"{words.calm} s undisturbed beside two busy processes: {len(said)} lines blame anybody"
+            f"{words.calm} s undisturbed beside two busy processes: {len(said)} lines blame anyone"
         )
     words.folder.mkdir(parents=True, exist_ok=True)
     with open(words.folder / "culprits.csv", "w", newline="") as out:

@@ -15,7 +15,7 @@ KINDS = {
     "absent": r"has not called|has not contributed|has sent nothing|failed to pass",
     "no sender": r"no rank has sent anything",
 }
-# Where an error mentions a rank without blaming it: the operation's root, who waits, who reports.
+# Where an error mentions a rank without blaming it: as the root, as waiting, or as reporting.
 MENTIONS = (
     r"\b(?:to|from) rank \d",
     r"rank \d waits for",
@@ -62,7 +62,7 @@ def fault(way, fate, call, text, seconds, limit_s):
 
 
 def is_summed_in_network(way, call):
-    """Whether only a server sees which rank is missing: it waits for a lease."""
+    """Whether only a server sees which rank is missing, once its lease has ended."""
     return way == "network" and call in (
         "all_reduce",
         "all_reduce, MAX",
