@@ -136,8 +136,8 @@ namespace {
 
 constexpr unsigned kPartBits = 22;
 constexpr std::uint32_t kPartMask = (1U << kPartBits) - 1;
-// The last part holds the highest two of 288 bits, out of which a carry is dropped as two's
-// complement demands, and how many sums have each mark.
+// The last part holds the highest two of the 288 bits (a carry out of them is dropped, as two's
+// complement demands) and how many sums have each mark.
 constexpr unsigned kTopAt = 30;
 constexpr unsigned kMinusAt = 11;
 constexpr std::uint32_t kMarkMask = (1U << kMinusAt) - 1;

@@ -65,7 +65,7 @@ FlightRecorder::GroupNumber FlightRecorder::open(RecordedGroupInfo info) {
   return next_group_++;
 }
 
-// Those that were closed first.
+// Forgets those that were closed first.
 void FlightRecorder::forget_old_groups() {
   if (groups_.size() < kMostGroups) return;
   const auto closed = std::find_if(groups_.begin(), groups_.end(),

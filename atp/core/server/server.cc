@@ -159,7 +159,7 @@ Refusal Server::objection(const Join& join) {
     return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
-  // Hops remain behind the server, so the route is in the wrong order.
+  // Hops remain after the server, so the route is in the wrong order.
   if (join.remaining.size() > 1) return {RefusalReason::kRoute};
   return {};
 }

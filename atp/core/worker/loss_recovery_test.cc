@@ -256,7 +256,7 @@ TEST(LossRecovery, AnAnswerToAnUnrepeatedFragmentEndsThePacedRepeats) {
 TEST(LossRecovery, OnANewPathAnEarlierTimeOutChangesNothing) {
   Flow flow(8);
   flow.fire();
-  flow.answer(0);  // the others are to follow
+  flow.answer(0);  // the others would be repeated next
   flow.recovery.repeat_all(flow.window);
   flow.fire();
   EXPECT_EQ(flow.send_paced(), (Sequences{1, 2}));
