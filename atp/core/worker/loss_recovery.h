@@ -106,8 +106,8 @@ class LossRecovery {
     const Instant late = window.at(*overtaken).last_sent + clock.reordering_ends();
     overtaken_ = std::max(late, now + kBetweenBatches);
   }
-  // Whether a NACK may have crossed the fragment on its way: behind full queues the server asks for
-  // what is still to come, and repeats would make the queues longer.
+  // Whether a NACK may have crossed the fragment on its way: when queues are full, the server asks
+  // for what is still on its way, and repeats would make the queues longer.
   static bool may_be_under_way(Instant now, const SentFragment& fragment,
                                const RetransmissionTimeout& clock) {
     return !is_late(now, fragment, clock);

@@ -284,7 +284,7 @@ TEST(WorkerLadder, OvertakenFragmentsAreRepeatedTwoPerAnswer) {
       << "one cut for the whole train";
 }
 
-// Behind a full queue the server asks for what is still to come.
+// When queues are full, the server asks for what is still on its way.
 TEST(WorkerLadder, APlainNackIsIgnoredWhileTheFragmentMayBeOnItsWay) {
   struct Case {
     const char* name;
