@@ -182,7 +182,7 @@ TEST(HostEngine, NamesARankThatDiesBetweenItsTwoCounts) {
 
 // No rank waits for a share of a piece that each sums whole, so a rank that has done one may still
 // owe its share of earlier ones.
-TEST(HostEngine, NamesARankThatDiesWithASmallPieceWrittenBehindOneThatItHasNotSummed) {
+TEST(HostEngine, NamesARankThatDiesWithASmallPieceWrittenAfterOneThatItHasNotSummed) {
   Host host(2);
   std::vector<std::unique_ptr<Sum>> sums;
   for (const std::size_t rank : {1U, 0U}) {

@@ -56,7 +56,7 @@ TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[1].to, worker_endpoint(1));
   for (const Sent& s : sent)
-    EXPECT_EQ(s.ranks, RankSet::first(2)) << "it must release in the switch too";
+    EXPECT_EQ(s.ranks, RankSet::first(2)) << "it must release the aggregator in the switch too";
 }
 
 TEST_F(DetachedRanks, ADetachedRanksSumsFromItsSwitchStillCount) {

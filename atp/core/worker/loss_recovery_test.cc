@@ -79,7 +79,7 @@ const LadderCase kLadder[] = {
      kDirect,
      true,
      kRepeatsPlain},
-    {"floats go straight from the first",
+    {"floats go straight from the first repeat on",
      {.float_mode = true},
      Rung::kNone,
      true,

@@ -327,7 +327,7 @@ TEST(Keyring, SomePacketsNeedNoTag) {
   }
 }
 
-TEST(Keyring, ANodeTagsNoRefusalForTheKeysSake) {
+TEST(Keyring, ANodeTagsNoRefusalBecauseOfTheKey) {
   Keyring rank = rank_with(tenant("vision", 1));
   Keyring node = node_with({tenant("vision", 1)});
   ASSERT_TRUE(fate(node, tagged(rank, join())).accepted);

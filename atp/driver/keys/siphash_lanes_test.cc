@@ -66,7 +66,7 @@ TEST(PacketTags, AreThoseOfThePacketsAloneWhateverTheirNumber) {
     for (std::size_t i = 0; i < count; ++i) {
       EXPECT_EQ(tags[i], packet_tag(key(), {messages.at[i], 1432})) << i << " of " << count;
     }
-    EXPECT_EQ(tags[count], 99u) << "nothing is written behind the last";
+    EXPECT_EQ(tags[count], 99u) << "nothing is written after the last";
   }
 }
 

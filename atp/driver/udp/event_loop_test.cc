@@ -280,7 +280,7 @@ TEST(EventLoop, WithKeysTheNodeSeesPacketsWithoutTagsAndItsAnswersGetTags) {
   marked[ATP_AT_FLAGS] = ATP_FLAG_ECN;
   const std::vector<std::vector<std::uint8_t>> expected{marked, packet_of(ATP_JOIN),
                                                         packet_of(ATP_NACK)};
-  EXPECT_EQ(seeing.seen, expected) << "the mark is no part of what the tag says";
+  EXPECT_EQ(seeing.seen, expected) << "the tag does not cover the mark";
   const std::vector<std::vector<std::uint8_t>> joins(2, packet_of(ATP_JOIN));
   EXPECT_EQ(seeing.refused, joins);
   EXPECT_EQ(seeing.problems, (std::vector{KeyProblem::kWrongTag, KeyProblem::kNoTag}));
