@@ -21,7 +21,7 @@ TEST(Timing, MatchesThePage) {
       {"JOIN, LEAVE: last interval", &Timing::join_last, seconds(1)},
       {"JOIN: refresh", &Timing::join_refresh, seconds(1)},
       {"lease", &Timing::lease, seconds(5)},
-      {"time-out: before a sample", &Timing::rto_initial, milliseconds(100)},
+      {"time-out: before the round trip is known", &Timing::rto_initial, milliseconds(100)},
       {"time-out: above a round trip", &Timing::rto_min, milliseconds(25)},
       {"time-out: most", &Timing::rto_max, seconds(1)},
       {"tolerance to reordering", &Timing::reorder_min, milliseconds(2)},

@@ -12,7 +12,7 @@
 namespace atp {
 
 // When the next JOIN (or LEAVE) of one path is due: at once, then in intervals that double from
-// join_first to join_last until one is answered, and again join_refresh after that one
+// join_first to join_last until one is answered, and again join_refresh after the last one sent
 // (docs/protocol.md §2).
 class JoinSchedule {
  public:
