@@ -6,7 +6,7 @@ page of `atp view`.
 Real processes in namespaces: two racks of two workers with a switch each, and a server. Each trial
 starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
 ways (disturbances.py). A rank that names any rank other than the culprit, as awaited, lost or the
-first to leave, has named a wrong one. `--calm S` runs an undisturbed job for S seconds beside two
+first to leave, has named the wrong one. `--calm S` runs an undisturbed job for S seconds beside two
 busy processes; no rank and no place may then name anybody. Writes culprits.csv into FOLDER
 (default: out/culprits).
 """

@@ -41,8 +41,8 @@ UNCONGESTED = {
     "3 jobs of 4 workers, one server": {"workers": 4, "jobs": 3},
 }
 
-# Queues mark, and the workers' windows follow: AIMD. The queues mark from a whole number of packets
-# on, because ns-3's do not count the part of a packet that is not sent yet.
+# Queues mark, and the workers' windows follow: AIMD. The marking threshold is a whole
+# number of packets, because ns-3's queues do not count the unsent part of a packet.
 PACKET = 62 * 4 + 48 + 66
 AIMD = {"aimd": 1, "host_ns": 0, "window": 256, "ecn_bytes": 110 * PACKET, "operations": 100}
 FOUR_JOBS = {"workers": 2, "jobs": 4}

@@ -1,4 +1,4 @@
-"""A figure of the simulator's beside ns-3's, and the most by which they may differ."""
+"""A figure from the simulator beside ns-3's, and how much they may differ."""
 
 import statistics
 import subprocess

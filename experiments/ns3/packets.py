@@ -175,7 +175,7 @@ class Outcome:
             for packet, fate in zip(packets, side, strict=True)
             if fate.arrival is not None
         ]
-        # What a packet waits in its host's link and in the receiver's.
+        # How long a packet waits for its host's link and for the receiver's.
         self.waits = [
             fate.arrival - when - 2 * ((size + AROUND) * BYTE_PS + DELAY_NS * 1000)
             for (when, _, size), fate in self._arrived

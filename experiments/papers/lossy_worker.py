@@ -1,8 +1,8 @@
 """One worker that loses packets, in real processes: the product beside SwitchML's static pool.
 
 Four workers, a switch and a server are hosts of their own (network namespaces). One worker loses a
-share of the packets that it gets, and the switch the same share of those that it sends. Nothing is
-segmented by the kernel, so that a loss is of one packet, as in a real network. Both systems have
+share of the packets that it gets, and the switch loses the same share of the worker's. The kernel
+segments nothing, so that each loss is of a single packet, as in a real network. Both systems have
 equal numbers of values in a packet and of packets in flight, the same links and the same tensors.
 """
 

@@ -24,7 +24,7 @@ class Servers:
     credits: int = 32
 
     def bound(self, line=100.0):
-        """Gbit/s of sums, by what the busiest direction of a host carries for a byte summed."""
+        """Gbit/s of sums, by what the busiest direction of a host carries per byte summed."""
         rate = self.host.gbit(line)
         if not self.colocated:
             return rate / max(1, self.workers / self.servers)

@@ -33,7 +33,7 @@ def whole():
 
 
 def at_root(group, make):
-    """What only rank 0, the root of the call, gives to it."""
+    """An argument that only rank 0, the root of the call, passes."""
     return make() if dist.get_rank(group) == 0 else None
 
 

@@ -51,7 +51,7 @@ def numbers(result):
 
 
 def congestion_control(options, window):
-    """The product's defaults; queues mark from 40 kB on."""
+    """The product's defaults; queues mark at 40 kB and above."""
     return {**options, "window": window, "aimd": True, "ecn_bytes": 40_000}
 
 

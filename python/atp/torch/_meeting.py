@@ -70,7 +70,7 @@ class Meeting:
         host: str = "",
         keys: GroupKeys | None = None,
     ) -> Job:
-        """Waits for all ranks and returns (job, incarnation), the same at each of them.
+        """Waits for all ranks and returns (job, incarnation), the same on each of them.
 
         choices: compared with those of all others; each rank compares the same ones, up to the
             first that differs.

@@ -1,7 +1,7 @@
 """Groups whose ranks can change, by torch.distributed._reconfigure (from torch 2.14 on).
 
 With init_process_group(enable_reconfigure=True), a group has no ranks until each of them has called
-_reconfigure() with the handles of all. Each such call makes a complete group of the backend atp,
+_reconfigure() with everyone's handles. Each such call makes a complete group of the backend atp,
 as a new init_process_group() would; its ranks meet in the store that the first one was given.
 """
 
