@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that no two headers define a type of the same name in the same namespace.
 
-Neither the compiler nor the linker says so, but their inline functions have the same names, and a
-program that holds both types calls one type's functions for the other. A type that one source needs
-belongs in its anonymous namespace, where it clashes with nothing.
+Neither the compiler nor the linker reports such a pair, but their inline functions have the same
+names, and a program that holds both types calls one type's functions for the other. A type that one
+source needs belongs in its anonymous namespace, where it clashes with nothing.
 
 Usage: tools/check_names.py [repository root]
 """

@@ -36,7 +36,7 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
 
 
 def clip_grad_norm_(model: nn.Module, max_norm: float) -> torch.Tensor:
-    """Scales the gradients so that their norm is at most `max_norm`; returns the norm before."""
+    """Scales the gradients to a norm of at most `max_norm`; returns the norm that they had."""
     norm = grad_norm(model)
     factor = max_norm / (norm + 1e-6)
     if factor < 1:

@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Rate:
-    """One collective's rate: bytes per second of a rank's tensor, plus seconds for any size."""
+    """The time of a collective: a rank's tensor over `bandwidth` (bytes/s), plus `latency` (s)."""
 
     bandwidth: float
     latency: float

@@ -119,7 +119,7 @@ def init_mesh(
             the topology is that of the whole job, and `batch` is that of all replicas together;
             data_parallel="auto" lets the planner choose the number, and fully_shard=True plans for
             replicas that hold parts of the weights (FSDP). A topology of a single replica is also
-            accepted, with the batch of one.
+            accepted, with that replica's batch.
         order: the mesh rank of each rank of a replica, as the plan's `order()` returns
             it; default: the planner's choice, else the ranks' own order.
         algorithm: how sums run, on both dimensions or one for each: "gloo", "innetwork" (through

@@ -201,7 +201,7 @@ def _described(group, figures: Figures) -> str:
         return f"in the network, and never over a ring ({_numbers(figures)})"
     if begins <= 1:
         return f"over a ring ({_numbers(figures)})"
-    return f"in the network, and over a ring from {begins} bytes on ({_numbers(figures)})"
+    return f"in the network, and over a ring from {begins} bytes up ({_numbers(figures)})"
 
 
 def _numbers(figures: Figures) -> str:

@@ -1,4 +1,4 @@
-"""Groups whose ranks can change, by torch.distributed._reconfigure (from torch 2.14 on).
+"""Groups whose ranks can change, by torch.distributed._reconfigure (torch 2.14 and later).
 
 With init_process_group(enable_reconfigure=True), a group has no ranks until each of them has called
 _reconfigure() with everyone's handles. Each such call makes a complete group of the backend atp,

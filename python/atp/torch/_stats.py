@@ -36,7 +36,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     a second or more, though others have contributed to it. None if it waits for no rank.
 
     waited_s: the seconds that this rank's sums in the network have waited for one other rank alone,
-    by rank, in all waits that have ended. A wait counts from this rank's first repeated packet on,
+    by rank, in all waits that have ended. A wait counts from this rank's first repeated packet,
     so shorter delays appear only in `atp status`, which has every rank's lateness.
 
     The bytes of an operation are the size of this rank's input. In a group of one rank everything
