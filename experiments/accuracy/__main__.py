@@ -64,7 +64,7 @@ def trainings(folder, short):
 def main():
     parser = report.parser(__doc__, "out/accuracy")
     parser.add_argument("--short", action="store_true", help="a tiny form, for automated tests")
-    parser.add_argument("--only", choices=["picture", "training"], help="run one half alone")
+    parser.add_argument("--only", choices=["picture", "training"], help="run only one half")
     arguments = parser.parse_args()
     good = True
     if arguments.only != "training":

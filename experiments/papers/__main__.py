@@ -78,7 +78,7 @@ def parse(arguments):
     parser.add_argument(
         "--figure", action="append", metavar="KEY", help="only this entry; may be repeated"
     )
-    parser.add_argument("--quick", action="store_true", help="less data: the shapes alone")
+    parser.add_argument("--quick", action="store_true", help="less data: only the shapes")
     parser.add_argument("--again", action="store_true", help="run entries that are stored, too")
     parser.add_argument("--list", action="store_true", help="list the entries, and run none")
     parser.add_argument(

@@ -143,7 +143,7 @@ def counters_of(text):
 
 
 def wait_until_begun(stats):
-    """Ranks start late beside other programs, which is not part of what is measured."""
+    """Beside other programs ranks start late, and that must not be measured."""
     end = time.monotonic() + LIMIT_S
     while not stats.exists() or completed(stats) == 0:
         if time.monotonic() > end:

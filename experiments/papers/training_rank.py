@@ -4,7 +4,7 @@
 
 Both models have the same seed and get the same images. A step's time includes the computing, and
 counts for the path that it used; so whatever slows the machine down slows both. Every EVERY steps
-the models are tested, which no time includes. Rank 0 writes a JSON list with a row per test.
+the models are tested, outside the measured time. Rank 0 writes a JSON list with a row per test.
 """
 
 import json
