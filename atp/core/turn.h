@@ -8,8 +8,8 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
 
-// The arguments of every handler in the core, in worker, switch and server. The parts of a
-// node never keep them, so that their state stays plain data.
+// What the core's handlers are given: a Turn in every node, and for a packet an Arrival in switch
+// and server. The parts of a node never keep them, so that their state stays plain data.
 
 namespace atp {
 

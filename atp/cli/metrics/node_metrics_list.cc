@@ -99,7 +99,7 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_switch_forwarded_no_region_total", kCounter,
      "GRADIENTs passed on: the job has no aggregators here.", kSwitch, "", "forwarded_no_region"},
     {"atp_switch_forwarded_over_quota_total", kCounter,
-     "Fragments passed on: the job has used up its quota of aggregators.", kSwitch, "",
+     "Fragments passed on: the job or its tenant has used up its aggregators.", kSwitch, "",
      "forwarded_over_quota"},
     {"atp_switch_collisions_total", kCounter,
      "GRADIENTs whose aggregator held another fragment: scarcity.", kSwitch, "", "collisions"},
