@@ -185,7 +185,7 @@ _PLANTED = [
     Planted(
         "a rank that loads nothing keeps the others waiting",
         "checkpoint.py",
-        'error = ValueError(f"found a {type(state).__name__}, expected a state dict: {wrong}")',
+        'error = ValueError(f"found {type(state).__name__}, expected a state dict: {wrong}")',
         "raise",
         "test_checkpoints.py::test_a_value_that_is_not_a_state_dict_is_refused_soon_at_every_rank",
     ),

@@ -88,7 +88,7 @@ def name_of_blocks(model: nn.Module, attention: list[str]) -> str:
     lists = {_outermost_list(model, name) for name in attention}
     if len(lists) != 1 or None in lists:
         raise ValueError(
-            f"the attention blocks of a {type(model).__name__} are not in one nn.ModuleList, "
+            f"the attention blocks of {type(model).__name__} are not in one nn.ModuleList, "
             "between whose ends sequence parallelism could split the tokens; use init_mesh() "
             "without sequence_parallel"
         )

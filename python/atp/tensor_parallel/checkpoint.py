@@ -60,7 +60,7 @@ def load_full_state_dict(
         shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
         error = _of_another_model(model, shapes, "the state dict")
     except Exception as wrong:
-        error = ValueError(f"found a {type(state).__name__}, expected a state dict: {wrong}")
+        error = ValueError(f"found {type(state).__name__}, expected a state dict: {wrong}")
     agree(f"load {len(shapes)} tensors", error=error, patience=patience)
     _fill(model, lambda name: state[name])
 

@@ -173,7 +173,7 @@ def _dropouts(
             found[name] = ATPDropout(module.p, _mesh_at(name, mesh, blocks))
         elif isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             raise ValueError(
-                f"{name}: a {type(module).__name__} cannot be split; use nn.Dropout, or p=0"
+                f"{name}: {type(module).__name__} cannot be split; use nn.Dropout, or p=0"
             )
     return found
 

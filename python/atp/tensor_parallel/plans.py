@@ -38,7 +38,7 @@ def plan_of(model: nn.Module) -> Plan:
         return _plan_of_block(model)
     except AttributeError:
         raise ValueError(
-            f"there is no plan for a {type(model).__name__}: give its modules roles with "
+            f"there is no plan for {type(model).__name__}: give its modules roles with "
             "plan={name: role}"
         ) from None
 

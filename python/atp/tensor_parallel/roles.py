@@ -48,7 +48,7 @@ def _expect(module: nn.Module, kind: Any, site: str) -> None:
     if not isinstance(module, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = " or ".join(k.__name__ for k in kinds)
-        raise ValueError(f"{site}: found a {type(module).__name__}, expected a {names}")
+        raise ValueError(f"{site}: found {type(module).__name__}, expected {names}")
 
 
 def _expect_linear(module: nn.Module, site: str) -> None:

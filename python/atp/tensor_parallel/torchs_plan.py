@@ -47,8 +47,7 @@ def parallelize_module_plan(model: nn.Module, ranks: int) -> dict[str, ParallelS
         if not isinstance(model.get_submodule(name), (nn.Linear, nn.Embedding)):
             kind = type(model.get_submodule(name)).__name__
             raise ValueError(
-                f"{name}: torch's parallelize_module splits nn.Linear and nn.Embedding, "
-                f"not a {kind}"
+                f"{name}: torch's parallelize_module splits nn.Linear and nn.Embedding, not {kind}"
             )
     return {name: style for name, style in styles.items() if not _is_shared(model, name)}
 

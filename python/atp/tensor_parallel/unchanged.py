@@ -53,7 +53,7 @@ def plan_of_unchanged(model: nn.Module) -> Plan:
     """
     if not hasattr(model, _HEAD):
         raise ValueError(
-            f"a {type(model).__name__} has no {_HEAD}, so it would return only a rank's piece;"
+            f"{type(model).__name__} has no {_HEAD}, so it would return only a rank's piece;"
             " give parallelize() the model that has it (…ForCausalLM, …LMHeadModel)"
         )
     plan: dict[str, Role] = {}
@@ -61,12 +61,12 @@ def plan_of_unchanged(model: nn.Module) -> Plan:
         _walk(name, child, plan)
     if type(getattr(model, _HEAD)) is not nn.Linear or not _has(plan, EmbeddingRole):
         raise ValueError(
-            f"a {type(model).__name__} needs an nn.Linear {_HEAD} and an nn.Embedding named "
+            f"{type(model).__name__} needs an nn.Linear {_HEAD} and an nn.Embedding named "
             f"{' or '.join(_TOKENS)}"
         )
     _check_widths(model, plan)
     if any(parameter is not None for parameter in model._parameters.values()):
-        raise ValueError(f"a {type(model).__name__} has parameters of its own, which have no role")
+        raise ValueError(f"{type(model).__name__} has parameters of its own, which have no role")
     return plan
 
 
@@ -89,7 +89,7 @@ def _walk(name: str, module: nn.Module, plan: dict[str, Role]) -> None:
 
 def _unknown(name: str, module: nn.Module, why: str) -> ValueError:
     return ValueError(
-        f"{name}: a {type(module).__name__} cannot be split: {why}; give the model's modules roles "
+        f"{name}: {type(module).__name__} cannot be split: {why}; give the model's modules roles "
         "with plan={name: role}"
     )
 

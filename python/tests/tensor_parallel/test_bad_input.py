@@ -118,7 +118,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a model without a plan": (
         lambda rank: parallelize(Odd(), mesh=init_mesh(4, 1)),
-        "there is no plan for a Odd",
+        "there is no plan for Odd",
     ),
     "a plan that names no module": (
         lambda rank: parallelize(Odd(), {"c": Column()}, init_mesh(4, 1)),
@@ -130,7 +130,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a role of another kind of module": (
         lambda rank: parallelize(Block(GPT), {"norm1": Column()}, init_mesh(4, 1)),
-        "norm1: found a LayerNorm, expected a Linear",
+        "norm1: found LayerNorm, expected Linear",
     ),
     "chunks of a model without steps": (
         lambda rank: parallelize(Odd(), {"a": Column(), "b": Column()}, init_mesh(4, 1), chunks=2),
@@ -170,7 +170,7 @@ REFUSED_EVERYWHERE = {
     "a dropout of whole channels": (
         lambda rank: parallelize(
             nn.Sequential(nn.Linear(8, 8), nn.Dropout1d()), {"0": Column()}, init_mesh(2, 2)),
-        "1: a Dropout1d cannot be split",
+        "1: Dropout1d cannot be split",
     ),
     "a parameter that replaced another": (
         lambda rank: clip_grad_norm_(parametrized(parallelize(make(GPT), mesh=init_mesh(2, 2))), 1),
@@ -209,7 +209,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a rank whose model is wrong": (
         lambda rank: parallelize(make(GPT) if rank else Odd(), mesh=init_mesh(4, 1)),
-        "there is no plan for a Odd",
+        "there is no plan for Odd",
     ),
 }  # fmt: skip
 

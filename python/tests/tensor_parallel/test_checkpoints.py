@@ -205,7 +205,7 @@ def test_a_value_that_is_not_a_state_dict_is_refused_soon_at_every_rank(gloo_ran
         return str(error.value)
 
     for said in gloo_ranks.run(2, body, backend="gloo"):
-        assert "found a NoneType, expected a state dict" in said
+        assert "found NoneType, expected a state dict" in said
 
 
 SMALL = dataclasses.replace(LLAMA, kv_heads=2, vocabulary=63)  # 63: rows have unequal shares

@@ -78,7 +78,7 @@ REFUSED = {
         conv1d_feed_forward,
         2,
         "layers.1.feed_forward.c_fc: torch's parallelize_module splits nn.Linear and "
-        "nn.Embedding, not a Conv1D",
+        "nn.Embedding, not Conv1D",
     ),
     "fewer key-value heads than ranks": (
         lambda: lookalikes.make(lookalikes.Llama),

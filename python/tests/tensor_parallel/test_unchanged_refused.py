@@ -92,57 +92,57 @@ def cut_by_hand():
 WHAT_CANNOT_BE_CUT = {
     "a norm that adds one to its weight": (
         lambda: with_changed("layers.0.norm1", lambda: GemmaRMSNorm(HIDDEN)),
-        "layers.0.norm1: a GemmaRMSNorm cannot be split",
+        "layers.0.norm1: GemmaRMSNorm cannot be split",
     ),
     "a feed-forward block that computes something else": (
         lambda: with_changed("layers.1.feed_forward", SquaredFeedForward),
-        "layers.1.feed_forward: a SquaredFeedForward cannot be split: it does not compute what it",
+        "layers.1.feed_forward: SquaredFeedForward cannot be split: it does not compute what it",
     ),
     "a block that differs from an earlier one in a tensor": (
         lambda: with_scales(torch.tensor),
-        "layers.1.feed_forward: a ScaledFeedForward cannot be split: it does not compute what it",
+        "layers.1.feed_forward: ScaledFeedForward cannot be split: it does not compute what it",
     ),
     "a block that differs from an earlier one in a tuple": (
         lambda: with_scales(lambda scale: (scale,)),
-        "layers.1.feed_forward: a ScaledFeedForward cannot be split: it does not compute what it",
+        "layers.1.feed_forward: ScaledFeedForward cannot be split: it does not compute what it",
     ),
     "a feed-forward block with a parameter of its own": (
         lambda: with_scales(lambda scale: nn.Parameter(torch.tensor(scale))),
-        "layers.0.feed_forward: a ScaledFeedForward cannot be split: it has scale of its own",
+        "layers.0.feed_forward: ScaledFeedForward cannot be split: it has scale of its own",
     ),
     "an attention block with its own count of heads": (
         lambda: with_changed("layers.1.attention", CountsItsHeads),
-        "layers.1.attention: a CountsItsHeads cannot be split: it is not known what its n_heads = ",
+        "layers.1.attention: CountsItsHeads cannot be split: it is not known what its n_heads = ",
     ),
     "an activation of a token's values together": (
         with_softmax_between,
-        "layers.1.feed_forward: a GatedFeedForward cannot be split: it does not compute what it",
+        "layers.1.feed_forward: GatedFeedForward cannot be split: it does not compute what it",
     ),
     "a layer of another kind": (
         lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
-        "layers.1.attention.k_proj: a Bilinear cannot be split: it is not a linear layer",
+        "layers.1.attention.k_proj: Bilinear cannot be split: it is not a linear layer",
     ),
     "one layer that computes one head after another": (
         lambda: with_changed("h.1.attention", HeadByHead, GPT2),
-        "h.1.attention: a HeadByHead cannot be split: c_attn does not compute all queries, then",
+        "h.1.attention: HeadByHead cannot be split: c_attn does not compute all queries, then",
     ),
     "queries that are normalized": (
         with_norms_of_queries,
-        "layers.1.attention: a GroupedAttention cannot be split: it has q_norm besides q_proj",
+        "layers.1.attention: GroupedAttention cannot be split: it has q_norm besides q_proj",
     ),
     "a norm of another width": (
         lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
-        "norm: a LayerNorm cannot be split: it has 16 values",
+        "norm: LayerNorm cannot be split: it has 16 values",
     ),
     "a module of an unknown kind": (
         lambda: with_changed("drop", nn.Softmax, GPT2),
-        "drop: a Softmax cannot be split: parallelize() does not support it",
+        "drop: Softmax cannot be split: parallelize() does not support it",
     ),
     "a forward pass that was replaced": (
         cut_by_hand,
-        "h.1.attention: a FusedAttention cannot be split: its forward() has been replaced",
+        "h.1.attention: FusedAttention cannot be split: its forward() has been replaced",
     ),
-    "no head": (without_head, "a Llama has no lm_head"),
+    "no head": (without_head, "Llama has no lm_head"),
 }
 
 

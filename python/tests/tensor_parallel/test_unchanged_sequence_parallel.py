@@ -242,7 +242,7 @@ REFUSED = {
     ),
     "blocks that are not in a list": (
         lambda: make(WithoutAList),
-        "the attention blocks of a WithoutAList are not in one nn.ModuleList",
+        "the attention blocks of WithoutAList are not in one nn.ModuleList",
     ),
     "attention that uses its first layer twice": (
         lambda: with_changed("layers.1.attention", AsksTwice).double(),
