@@ -313,9 +313,9 @@ ENTRIES = [
         "takes as long as in the paper.",
         _SETUP
         + "The link has 50 Mbit/s. All workers are in the left rack with one switch, and the "
-        "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. A "
-        "pair of jobs and both jobs alone run at the same time, in networks of their own, and "
-        "every element of every sum is checked.",
+        "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. The "
+        "pair of jobs, and each of the two jobs alone, run at the same time, in networks of their "
+        "own, and every element of every sum is checked.",
         "yes: a job loses less than in the paper",
         figure_20,
     ),

@@ -248,8 +248,8 @@ def figure_13c(size):
         f"{mean['static'][0]:.0%} and {mean['static'][1]:.0%}.",
         rows,
         f"{runs} runs, the share rises by a factor of {min(gains['dynamic']):.2f} to "
-        f"{max(gains['dynamic']):.2f}, with a static partition of {min(gains['static']):.2f} to "
-        f"{max(gains['static']):.2f}",
+        f"{max(gains['dynamic']):.2f}; with a static partition the factor is "
+        f"{min(gains['static']):.2f} to {max(gains['static']):.2f}",
         [
             Check(
                 "share of jobs 1 and 2 that is summed in the switch while job 3 pauses, divided "
@@ -283,7 +283,7 @@ ENTRIES = [
         _SETUP + "The jobs sum tensors of 1 MiB; there are 384 aggregators, and the jobs have "
         "fixed windows of 128 packets. The counters of servers and switch are read every 100 ms, "
         "and every element of every sum is checked.",
-        "yes, but for a small rest",
+        "yes, except for a few collisions that remain",
         figure_13b,
     ),
     Entry(

@@ -118,8 +118,8 @@ def figure_8(size):
         + "; ".join(f"{name}: {rate:.1f}" for name, rate in best.items())
         + ".",
         rows,
-        "none: the run is deterministic, since nothing is lost and no collision matters; slower "
-        "hosts of the others are in the text",
+        "none: the run is deterministic, since nothing is lost and no collision matters. What "
+        "slower hosts of the other systems change is in the text",
         [
             Check(
                 "over the static pool of 32 values", gains["static pool, 32 values"][0], 1.1, 1.7
@@ -190,7 +190,7 @@ def figure_18(size):
         "none: the run is deterministic",
         [
             Check(
-                "ResNet101, which computes: 350 values over N servers",
+                "ResNet101, which mostly computes: speed with 350 values over that of N servers",
                 resnet[LARGE],
                 0.97,
                 1.1,
