@@ -64,7 +64,7 @@ class Conductor:
             try:
                 os.write(file.fileno(), f"{line}\n".encode())
             except OSError:
-                self._fail_as_one_has_ended()
+                self._fail_because_one_ended()
 
     def _expect(self, file, word, end):
         line = self._line(file, end)
@@ -76,10 +76,10 @@ class Conductor:
         self._wait(file, end, "a rank did not answer")
         line = file.readline()
         if not line:
-            self._fail_as_one_has_ended()
+            self._fail_because_one_ended()
         return line.strip()
 
-    def _fail_as_one_has_ended(self):
+    def _fail_because_one_ended(self):
         time.sleep(0.5)  # its exit code follows
         self._check()
         raise RankFailed("bench: a rank has closed its connection")
