@@ -196,9 +196,10 @@ class Communicator {
 
   // Whether all ranks share this host's memory. If so, these collectives are available as well:
   bool in_host_memory() const;
-  // Gives each rank its share of the sum, with the bits that all_reduce() has there. `values` are
-  // only read, unless the share is written to its place in them. They and the memory that the
-  // request names must live until the operation has ended.
+  // Gives each rank its share of the sum. Floats are added in the order of ranks as float32
+  // (host/row_reduction.h), unless the format is kExact. `values` are only read, unless the share
+  // is written to its place in them. They and the memory that the request names must live until the
+  // operation has ended.
   Handle reduce_scatter(const Values& values, HostRequest request,
                         const AllReduceOptions& options = {});
   // all_gather() gives every rank the blocks of all; `block` is this rank's. broadcast() gives all
@@ -207,7 +208,7 @@ class Communicator {
                     const AllReduceOptions& options = {});
   Handle broadcast(std::span<std::byte> bytes, HostRequest request,
                    const AllReduceOptions& options = {});
-  // The bits that all_reduce() has, for the root alone; at other ranks the values stay as they are.
+  // Gives the root the sum, added in the same way; at other ranks the values stay as they are.
   Handle reduce(const Values& values, Rank root, const AllReduceOptions& options = {});
   // A gather, a scatter or an all-to-all, as the request says.
   Handle exchange(HostRequest request, const AllReduceOptions& options = {});

@@ -178,7 +178,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
   return carriage(type, op);
 }
 
-// The results have the same bits as an all-reduce of the whole.
+// Floats are added in the order of ranks, so the bits may differ from an all-reduce's.
 void InNetworkGroup::submit_scatter(DataType type, const at::Tensor& input,
                                     const at::Tensor& output, std::vector<std::size_t> lengths,
                                     const AllReduceOptions& request) {

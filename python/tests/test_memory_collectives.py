@@ -13,7 +13,8 @@ import atp.torch
 
 RANKS = 3
 IN_MEMORY = {"memory": True, "route": ""}
-PREMUL = torch._C._distributed_c10d._make_nccl_premul_sum(0.37)
+FACTOR = 0.37
+PREMUL = torch._C._distributed_c10d._make_nccl_premul_sum(FACTOR)
 LENGTHS = (1, 5, 700, 100_003)
 
 
@@ -106,9 +107,10 @@ def test_blocks_may_be_of_different_lengths(ranks):
         whole = [values(10 + rank, length) for length in lengths]
         share = torch.empty(lengths[rank])
         dist.reduce_scatter(share, whole)
-        sums = torch.cat(whole)
-        dist.all_reduce(sums)
-        own = sums.split(lengths)[rank]
+        given = [
+            [values(10 + source, length) for length in lengths][rank] for source in range(RANKS)
+        ]
+        own = given[0] + given[1] + given[2]
         return [bits(block) for block in blocks], bits(share) == bits(own)
 
     expected = [bits(values(r, length)) for r, length in enumerate([0, 7, 200_000])]
@@ -173,8 +175,23 @@ REDUCTIONS = {
 }
 
 
+def sums_for_one_rank(length, dtype, name, exact=False):
+    """What a reduce and a reduce-scatter give of all ranks' values: an all-reduce's bits, but
+    floats that need not be exact are added in the order of ranks."""
+    op = PREMUL if name == "PREMUL" else getattr(dist.ReduceOp, name)
+    if exact or not dtype.is_floating_point or name in ("MAX", "MIN"):
+        whole = values(dist.get_rank(), length, dtype)
+        dist.all_reduce(whole, op=op)
+        return whole
+    factor = FACTOR if name == "PREMUL" else 1
+    sums = values(0, length, dtype).float() * factor
+    for rank in range(1, RANKS):
+        sums += values(rank, length, dtype).float() * factor
+    return (sums / (RANKS if name == "AVG" else 1)).to(dtype)
+
+
 @pytest.mark.parametrize("options", [{}, {"wire": "int16"}, {"exact": True}], ids=str)
-def test_every_reduce_scatter_has_the_same_bits_as_the_all_reduce(ranks, options):
+def test_every_reduce_scatter_adds_floats_in_the_order_of_ranks(ranks, options):
     def body(rank):
         wrong = []
         for dtype, ops in REDUCTIONS.items():
@@ -182,8 +199,7 @@ def test_every_reduce_scatter_has_the_same_bits_as_the_all_reduce(ranks, options
                 op = PREMUL if name == "PREMUL" else getattr(dist.ReduceOp, name)
                 for length in (RANKS, 2100, 3 * 50_001):
                     whole = values(rank, length, dtype)
-                    sums = whole.clone()
-                    dist.all_reduce(sums, op=op)
+                    sums = sums_for_one_rank(length, dtype, name, "exact" in options)
                     own = bits(sums.chunk(RANKS)[rank])
                     scatters = SCATTERS if length == 2100 else SCATTERS[:1]
                     for scatter in scatters:
@@ -280,7 +296,23 @@ def test_blocks_whose_length_only_two_ranks_know(ranks):
     assert ranks.run(RANKS, body, **IN_MEMORY) == [(True, set())] * RANKS
 
 
-def test_a_reduce_gives_its_root_the_bits_of_an_all_reduce(ranks):
+def test_huge_values_do_not_make_their_neighbours_coarse(ranks):
+    """DeepSpeed's ZeRO-3 leaves the padding of a reduce-scatter uninitialized."""
+
+    def body(rank):
+        whole = torch.full((RANKS * 512,), 1e-3 * (rank + 1))
+        whole[1::2] = 1e30
+        share = torch.empty(512)
+        dist.reduce_scatter_tensor(share, whole)
+        dist.reduce(whole, 0)
+        expected = torch.tensor(1e-3) + torch.tensor(2e-3) + torch.tensor(3e-3)
+        own = [share, whole] if rank == 0 else [share]
+        return all(torch.equal(sum[::2], expected.expand(len(sum) // 2)) for sum in own)
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [True] * RANKS
+
+
+def test_a_reduce_gives_its_root_the_sum_in_the_order_of_ranks(ranks):
     def body(rank):
         wrong = []
         for dtype, ops in REDUCTIONS.items():
@@ -288,8 +320,7 @@ def test_a_reduce_gives_its_root_the_bits_of_an_all_reduce(ranks):
                 op = PREMUL if name == "PREMUL" else getattr(dist.ReduceOp, name)
                 for root, length in enumerate((1, 2100, 150_001)):
                     tensor = values(rank, length, dtype)
-                    sums = tensor.clone()
-                    dist.all_reduce(sums, op=op)
+                    sums = sums_for_one_rank(length, dtype, name)
                     strided = torch.stack([tensor, tensor], 1)[:, 1]
                     expected = sums if rank == root else tensor
                     for given in (tensor.clone(), strided):

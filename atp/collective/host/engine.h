@@ -152,7 +152,8 @@ class HostEngine {
           ends_by(its_end),
           header(header_of(operation)),
           reduction(operation.type, operation.reduction, operation.format, operation.small,
-                    *operation.layout),
+                    *operation.layout,
+                    operation.request == nullptr ? Recipients::kAll : Recipients::kOne),
           outgoing(operation.type, operation.reduction, operation.format, operation.small,
                    *operation.layout, world_size) {}
     HostCollective collective() const {

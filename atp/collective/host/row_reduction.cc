@@ -1,4 +1,4 @@
-// Chooses for each block of the rows the arithmetic that the network would use.
+// Chooses for each block of the rows the arithmetic that the network would use, or adds floats.
 #include "atp/collective/host/row_reduction.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atp/wire/block_values.h"
+#include "atp/wire/element.h"
 #include "atp/wire/exact_sum.h"
 #include "atp/wire/lanes.h"
 #include "atp/wire/plain_values.h"
@@ -17,6 +18,42 @@ namespace {
 
 constexpr std::size_t kLaneBytes = 4;
 using Lanes = std::array<std::uint8_t, kLaneBytes * kBlockValues>;
+
+// Functions of their own, so that __restrict tells the compiler that sums and row do not overlap.
+ATP_VALUE_LOOP [[gnu::noinline]] void load_floats(DataType type, const std::byte* __restrict row,
+                                                  std::size_t count, float* __restrict sums) {
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Element = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(row + Element::kBytes * i);
+  });
+}
+
+ATP_VALUE_LOOP [[gnu::noinline]] void add_floats(DataType type, const std::byte* __restrict row,
+                                                 std::size_t count, float* __restrict sums) {
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Element = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) sums[i] += Element::load(row + Element::kBytes * i);
+  });
+}
+
+ATP_VALUE_LOOP [[gnu::noinline]] void store_floats(DataType type, const float* __restrict sums,
+                                                   std::size_t count, float divisor,
+                                                   std::byte* __restrict to) {
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Element = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) {
+      Element::store(to + Element::kBytes * i, sums[i] / divisor);
+    }
+  });
+}
+
+void sum_as_floats(DataType type, std::span<const std::byte* const> rows, std::size_t count,
+                   float divisor, std::byte* to) {
+  std::array<float, kBlockValues> sums;
+  load_floats(type, rows.front(), count, sums.data());
+  for (const std::byte* row : rows.subspan(1)) add_floats(type, row, count, sums.data());
+  store_floats(type, sums.data(), count, divisor, to);
+}
 
 // The slow paths below convert values to the wire's form and back, as the network does.
 
@@ -66,10 +103,10 @@ void RowReduction::reduce(std::span<const std::byte* const> rows, std::size_t be
     to += bytes_of(type_) * values;
   };
   const float divisor = reduction_ == Reduction::kAverage ? static_cast<float>(rows.size()) : 1.0F;
-  if (format_ == NumberFormat::kExact) {
+  if (as_floats_ || format_ == NumberFormat::kExact) {
     for (std::size_t value = begin; value < end; value += kBlockValues) {
       const std::size_t count = std::min(kBlockValues, end - value);
-      sum_exactly(type_, at, count, divisor, to);
+      (as_floats_ ? sum_as_floats : sum_exactly)(type_, at, count, divisor, to);
       advance(count);
     }
     return;

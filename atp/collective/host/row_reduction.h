@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "atp/core/worker/block_layout.h"
@@ -11,18 +12,26 @@
 // exponents, units, integers and exact sums. But the ranks need not agree on anything first, since
 // the rows show a block's largest exponent, and nothing travels, so the integers of a block stay in
 // registers and the first-level cache.
+//
+// A sum that only one rank gets, by a reduce-scatter or a reduce, follows another rule: its floats
+// are added as float32, in the order of ranks. No switch adds it and no other rank has to get the
+// same bits, so nothing requires integers, in which a huge value would make all others of its block
+// coarse. (Programs leave padding between tensors uninitialized, DeepSpeed's ZeRO-3 for example.)
 
 namespace atp {
+
+enum class Recipients : std::uint8_t { kAll, kOne };
 
 class RowReduction {
  public:
   // `format`: for a floating-point sum that is not small; not the fixed scale. `layout` must
   // outlive this object.
   RowReduction(DataType type, Reduction reduction, NumberFormat format, bool small,
-               const BlockLayout& layout)
+               const BlockLayout& layout, Recipients recipients = Recipients::kAll)
       : type_(type),
         reduction_(reduction),
         format_(small ? NumberFormat::kExact : format),
+        as_floats_(recipients == Recipients::kOne && format != NumberFormat::kExact),
         layout_(layout) {}
 
   // Combines the operation's values from `begin` to `end`, which must be block boundaries. Each row
@@ -37,6 +46,7 @@ class RowReduction {
   DataType type_;
   Reduction reduction_;
   NumberFormat format_;
+  bool as_floats_;
   const BlockLayout& layout_;
 };
 

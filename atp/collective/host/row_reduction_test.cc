@@ -105,6 +105,67 @@ TEST(RowReduction, ASmallOperationIsExact) {
   EXPECT_EQ(result, (Row{1, 0x1p-40F}));
 }
 
+TEST(RowReduction, ASumForOneRankAddsFloatsInTheOrderOfRanks) {
+  const BlockLayout layout(700);
+  for (const auto format : {NumberFormat::kBlocks, NumberFormat::kBlocksInt16}) {
+    for (const bool small : {false, true}) {
+      for (const Reduction reduction : {Reduction::kSum, Reduction::kAverage}) {
+        std::vector<Row> rows = random_rows(5, 700);
+        Row expected = rows[0];
+        for (std::size_t i = 0; i < 700; ++i) {
+          for (std::size_t rank = 1; rank < 5; ++rank) expected[i] += rows[rank][i];
+          if (reduction == Reduction::kAverage) expected[i] /= 5;
+        }
+        const RowReduction own(DataType::kFloat32, reduction, format, small, layout,
+                               Recipients::kOne);
+        own.reduce(pointers(rows), 0, 700, bytes(rows[3]));  // over a row
+        EXPECT_EQ(rows[3], expected);
+      }
+    }
+  }
+}
+
+TEST(RowReduction, ASumForOneRankKeepsSmallValuesBesideHugeOnesAndNaN) {
+  const BlockLayout layout(4);
+  const std::vector<Row> rows = {{1e-3F, 3e38F, std::nanf(""), 1}, {2e-3F, 1e38F, 1, -1}};
+  const RowReduction reduction(DataType::kFloat32, Reduction::kSum, NumberFormat::kBlocks, false,
+                               layout, Recipients::kOne);
+  Row result(4);
+  reduction.reduce(pointers(rows), 0, 4, bytes(result));
+  EXPECT_EQ(result[0], 1e-3F + 2e-3F);
+  EXPECT_EQ(result[1], std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(result[2]));
+  EXPECT_EQ(result[3], 0);
+}
+
+TEST(RowReduction, ASumForOneRankRoundsSixteenBitsOnce) {
+  const BlockLayout layout(1);
+  const auto bfloat16 = [](float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+  };
+  // 1 + 2^-8 is halfway between two values of bfloat16: rounded after each addition, it stays 1.
+  const std::vector<std::uint16_t> values = {bfloat16(1), bfloat16(0x1p-8F), bfloat16(0x1p-8F)};
+  std::vector<const std::byte*> rows;
+  for (const std::uint16_t& value : values) {
+    rows.push_back(reinterpret_cast<const std::byte*>(&value));
+  }
+  const RowReduction reduction(DataType::kBFloat16, Reduction::kSum, NumberFormat::kBlocks, false,
+                               layout, Recipients::kOne);
+  std::uint16_t result = 0;
+  reduction.reduce(rows, 0, 1, reinterpret_cast<std::byte*>(&result));
+  EXPECT_EQ(result, bfloat16(1 + 0x1p-7F));
+}
+
+TEST(RowReduction, ASumForOneRankIsExactIfTheFormatIs) {
+  const BlockLayout layout(1);
+  const std::vector<Row> rows = {{1e30F}, {1}, {-1e30F}};
+  const RowReduction reduction(DataType::kFloat32, Reduction::kSum, NumberFormat::kExact, false,
+                               layout, Recipients::kOne);
+  Row result(1);
+  reduction.reduce(pointers(rows), 0, 1, bytes(result));
+  EXPECT_EQ(result, Row{1});
+}
+
 TEST(RowReduction, OneRowIsCopiedWhateverItContains) {
   const BlockLayout layout(300);
   std::vector<Row> rows = random_rows(1, 300);
