@@ -83,10 +83,15 @@ void PeersBackend::check_root(const Name& name, std::int64_t root) const {
 
 void PeersBackend::fail_after_other_path(std::string_view path) {
   if (peers_ == nullptr) return;
+  // The other path may itself have failed after this one, on another rank.
+  const auto text = [](const std::string& why) {
+    const std::string prefix = "the group has failed: ";
+    return why.starts_with(prefix) ? why : prefix + why;
+  };
   if (path == "peers") {
-    if (const auto why = transport_failure_text()) peers_->stop("the group has failed: " + *why);
+    if (const auto why = transport_failure_text()) peers_->stop(text(*why));
   } else if (const auto why = peers_->failure()) {
-    fail_transport("the group has failed: " + *why);
+    fail_transport(text(*why));
   }
 }
 

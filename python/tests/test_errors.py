@@ -1,6 +1,7 @@
 """Wrong use and failures: an error in bounded time that says what, where and which rank."""
 
 import datetime
+import logging
 import math
 import os
 import signal
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
+from atp.torch import _meeting
 from atp.torch._meeting import Meeting
 
 from .network import Network
@@ -200,6 +202,29 @@ def test_a_rank_that_never_joins_is_named(ranks):
     outcomes = ranks.outcomes(4, lambda rank: None, started=[0, 1, 3], timeout_s=3)
     for error in errors_of(outcomes):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
+
+
+def test_one_rank_says_whom_the_others_wait_for(ranks, monkeypatch):
+    monkeypatch.setattr(_meeting, "_TELLS_AFTER_S", 0.1)
+
+    def body(rank):
+        lines = []
+        _meeting._log.addHandler(handler := logging.Handler())
+        handler.emit = lambda record: lines.append(record.getMessage())
+        default_store = dist.distributed_c10d._get_default_store()
+        meeting = Meeting(dist.PrefixStore("again", default_store), rank, 4, "again", [])
+        if rank != 1:
+            default_store.wait(["said/1"], datetime.timedelta(seconds=60))
+            time.sleep(0.5 if rank == 0 else 0)
+        else:
+            handler.emit = lambda record: (
+                lines.append(record.getMessage()), default_store.set("said/1", "")
+            )  # fmt: skip
+        meeting.agree_on_job(datetime.timedelta(seconds=60), [])
+        return lines
+
+    said = ["waiting for ranks 0, 2, 3 to join group 'again', for at most 60 s"]
+    assert ranks.run(4, body) == [[], said, [], []]
 
 
 def test_a_rank_that_comes_too_late_learns_that_the_others_gave_up(ranks):

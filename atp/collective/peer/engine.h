@@ -153,6 +153,11 @@ class PeerEngine {
     SteadyTime ask_at{};
     std::optional<SteadyTime> asked_at;
     std::set<std::size_t> not_called;  // ranks that have reported that they have not called it
+    // By rank of a transfer: the answer that it waits for another rank.
+    std::map<std::size_t, Frame> waits;
+    // Ranks whose transfers wait for this rank because of this task, with the answers that they
+    // got.
+    std::map<std::size_t, Frame> askers;
   };
   struct MessageKey {
     bool is_transfer = false;
@@ -252,7 +257,9 @@ class PeerEngine {
   void check_time();
   void ask(Task& task);
   void hear_question(std::size_t rank, const Frame& frame);
+  void tell_what_it_waits_for(std::size_t asker, Frame answer);
   void hear_answer(std::size_t rank, const Frame& frame);
+  std::string wait_text(const Task& task) const;
   void judge(Task& task);
   std::vector<std::size_t> awaited(const Task& task) const;
   bool needs(std::size_t rank) const;

@@ -23,11 +23,13 @@ struct Frame {
     kReady,     // the receiver is ready
     kCredit,    // `bytes` of messages that were sent at once have been taken
     kAsk,       // asks how far operation `number` has got (`part`: milliseconds left)
-    kAnswer,    // the answer; `offset`: a Progress
+    kAnswer,    // the answer; `offset`: a Progress, with the numbers that it needs
     kFailure,   // the group is broken; the text says why
     kFarewell,  // this rank is done and leaves
   };
-  enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded };
+  // kWaiting answers a question about a transfer: the rank has itself waited `total` milliseconds
+  // for another, and in the end for rank `part`, which does not wait or does not answer.
+  enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded, kWaiting };
   static constexpr std::uint32_t kMagic = 0x46505441;
 
   std::uint32_t magic = kMagic;

@@ -86,7 +86,7 @@ void PeerEngine::fail_mismatch(std::size_t rank, const Frame& theirs, const Task
   const std::string said = describe(theirs, options_.wording);
   const std::string own = describe(mine, options_.wording);
   if (task.key.is_transfer) {
-    fail(name(rank) + " sends " + said + ", but " + own_name() + " receives into " +
+    fail(name(rank) + " has called " + said + ", but " + own_name() + " receives into " +
          std::to_string(mine.bytes) + " bytes: the two sizes must be equal");
   } else {
     fail_unlike(rank, theirs, own + (said == own ? " with blocks of different lengths" : ""));

@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::readable;
@@ -239,6 +240,40 @@ TEST(PeersFailure, a_receive_without_a_sender_names_the_tag_it_waits_for) {
             .wait();
     EXPECT_THAT(text_of(status), AllOf(HasSubstr("rank 1"), HasSubstr("sent nothing with tag 9")));
     EXPECT_EQ(peers.failure_kind(), FailureKind::kTimeout);
+  });
+}
+
+// Each rank but the first waits for the one before it, and the last one's time is up first.
+TEST(PeersFailure, at_the_end_of_a_chain_of_receives_the_first_rank_is_named) {
+  TestingPeers group(4);
+  group.options().operation_timeout = seconds(5);
+  group.run([&](std::size_t rank, Peers& peers) {
+    Values word(1);
+    if (rank == 0) {
+      while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
+      return;
+    }
+    const PeerRequest request{.call = PeerCall::kReceive,
+                              .root = rank - 1,
+                              .tag = 9,
+                              .outputs = {writable(word)},
+                              .timeout = milliseconds(rank == 3 ? 800 : 5000)};
+    const Status status = peers.submit(request).wait();
+    EXPECT_THAT(text_of(status), HasSubstr("rank 2 (127"));
+    EXPECT_THAT(text_of(status), ContainsRegex("has sent nothing with tag 9, and has itself waited "
+                                               "0\\.[0-9]+ s for rank 0 \\(127"));
+  });
+}
+
+TEST(PeersFailure, ranks_that_receive_from_each_other_in_a_circle_end_at_the_time_out) {
+  TestingPeers group(3);
+  group.options().operation_timeout = milliseconds(600);
+  group.run([&](std::size_t rank, Peers& peers) {
+    Values word(1);
+    const PeerRequest request{
+        .call = PeerCall::kReceive, .root = (rank + 2) % 3, .tag = 9, .outputs = {writable(word)}};
+    const Status status = peers.submit(request).wait();
+    EXPECT_THAT(text_of(status), HasSubstr("has sent nothing with tag 9"));
   });
 }
 

@@ -25,6 +25,11 @@ bool receives_from_any(const PeerRequest& request) {
   return request.call == PeerCall::kReceive && request.root == kAnyRank;
 }
 
+void set_progress(Frame& answer, Frame::Progress progress) {
+  answer.offset = static_cast<std::uint64_t>(progress);
+  answer.bytes = answer.offset;
+}
+
 }  // namespace
 
 milliseconds PeerEngine::patience(const PeerOperation& operation) const {
@@ -125,6 +130,7 @@ void PeerEngine::ask(Task& task) {
   for (const std::size_t rank : awaited(task)) {
     Frame question = task.operation->frame();
     question.kind = Frame::Kind::kAsk;
+    if (task.key.is_transfer) question.number = task.key.number;
     question.part = static_cast<std::uint32_t>(
         std::min<std::int64_t>(left.count(), std::numeric_limits<std::uint32_t>::max()));
     if (peers_[rank].connection != nullptr) peers_[rank].connection->post(question);
@@ -134,37 +140,74 @@ void PeerEngine::ask(Task& task) {
 void PeerEngine::hear_question(std::size_t rank, const Frame& frame) {
   Frame answer = frame;
   answer.kind = Frame::Kind::kAnswer;
+  if (is_transfer(frame.call)) return tell_what_it_waits_for(rank, answer);
   auto progress = Frame::Progress::kEnded;
-  if (!is_transfer(frame.call)) {
-    // A rank that waits in an earlier operation cannot call this one.
-    const auto found = tasks_.upper_bound({false, frame.number});
-    if (found != tasks_.begin()) {
-      // The rank that asks has less time left.
-      Task& task = *std::prev(found)->second;
-      Frame own = task.frame;
-      own.bytes = frame.bytes;
-      // Perhaps neither has sent the other anything that would have shown the mismatch.
-      if (task.key.number == frame.number && !match(frame, own)) {
-        return fail_unlike(rank, frame, task.operation->text());
-      }
-      task.deadline = std::min(task.deadline, now_ + milliseconds(frame.part));
-      task.ask_at = std::min(task.ask_at, now_);
-      progress = Frame::Progress::kUnderWay;
-    } else if (!is_called(frame.number)) {
-      progress = Frame::Progress::kNotCalled;
+  // A rank that waits in an earlier operation cannot call this one.
+  const auto found = tasks_.upper_bound({false, frame.number});
+  if (found != tasks_.begin()) {
+    // The rank that asks has less time left.
+    Task& task = *std::prev(found)->second;
+    Frame own = task.frame;
+    own.bytes = frame.bytes;
+    // Perhaps neither has sent the other anything that would have shown the mismatch.
+    if (task.key.number == frame.number && !match(frame, own)) {
+      return fail_unlike(rank, frame, task.operation->text());
     }
+    task.deadline = std::min(task.deadline, now_ + milliseconds(frame.part));
+    task.ask_at = std::min(task.ask_at, now_);
+    progress = Frame::Progress::kUnderWay;
+  } else if (!is_called(frame.number)) {
+    progress = Frame::Progress::kNotCalled;
   }
-  answer.offset = static_cast<std::uint64_t>(progress);
-  answer.bytes = answer.offset;
+  set_progress(answer, progress);
   peers_[rank].connection->post(answer);
 }
 
+// In a pipeline, ranks wait for each other in a chain, and the time of the last one may be up
+// first.
+void PeerEngine::tell_what_it_waits_for(std::size_t asker, Frame answer) {
+  set_progress(answer, Frame::Progress::kEnded);
+  for (const auto& [key, task] : tasks_) {
+    std::vector<std::size_t> ranks = awaited(*task);
+    std::erase(ranks, asker);
+    if (ranks.empty()) continue;
+    const auto waited = std::chrono::floor<milliseconds>(now_ - task->operation->begun());
+    set_progress(answer, Frame::Progress::kWaiting);
+    answer.part = static_cast<std::uint32_t>(ranks.front());
+    answer.total = static_cast<std::uint64_t>(waited.count());
+    task->askers[asker] = answer;  // it is also told what that rank waits for
+    task->ask_at = std::min(task->ask_at, now_);
+    break;
+  }
+  peers_[asker].connection->post(answer);
+}
+
 void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
-  if (is_transfer(frame.call)) return;
-  const auto found = tasks_.find({false, frame.number});
+  const auto found = tasks_.find({is_transfer(frame.call), frame.number});
   if (found == tasks_.end()) return;
+  Task& task = *found->second;
   const auto progress = static_cast<Frame::Progress>(frame.offset);
-  if (progress == Frame::Progress::kNotCalled) found->second->not_called.insert(rank);
+  if (progress == Frame::Progress::kNotCalled) task.not_called.insert(rank);
+  // In a circle nobody is the last.
+  if (progress != Frame::Progress::kWaiting || frame.part == options_.rank ||
+      frame.part >= peers_.size()) {
+    return;
+  }
+  task.waits[rank] = frame;
+  for (auto& [asker, answer] : task.askers) {
+    if (asker == frame.part || peers_[asker].connection == nullptr) continue;
+    answer.part = frame.part;
+    peers_[asker].connection->post(answer);
+  }
+}
+
+// What the rank of a transfer has said about itself.
+std::string PeerEngine::wait_text(const Task& task) const {
+  const auto found = task.waits.find(task.operation->request().root);
+  if (found == task.waits.end()) return "";
+  return ", and has itself waited " +
+         seconds_text(milliseconds(static_cast<std::int64_t>(found->second.total))) + " for " +
+         name(found->second.part);
 }
 
 // Finds the culprit of a task whose time is up.
@@ -213,11 +256,11 @@ void PeerEngine::judge(Task& task) {
   }
   if (request.call == PeerCall::kReceive && request.root != kAnyRank && silent.empty()) {
     return fail_late(late + name(request.root) + " has sent nothing with tag " +
-                     std::to_string(request.tag));
+                     std::to_string(request.tag) + wait_text(task));
   }
   if (request.call == PeerCall::kSend && silent.empty()) {
     return fail_late(late + name(request.root) + " has not called recv with tag " +
-                     std::to_string(request.tag));
+                     std::to_string(request.tag) + wait_text(task));
   }
   if (now_ < task.deadline + kGrace || may_answer) return;
   fail_late(late + own_name() + " waits for " + list(ranks));

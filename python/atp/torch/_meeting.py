@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import hashlib
 import itertools
+import logging
 import os
 import secrets
 import socket
@@ -27,6 +28,10 @@ Job = tuple[int, int]
 
 # A rank that waits for the others looks after this time, and then after twice as long each time.
 _FIRST_LOOK_S = 0.001
+# After this time one of them says whom they wait for: torch's time-outs may be half an hour.
+_TELLS_AFTER_S = 10.0
+
+_log = logging.getLogger("atp.torch")
 
 # Whether this process has already used the job that `atp run` gave it.
 _environment_job_is_taken = False
@@ -204,7 +209,9 @@ class Meeting:
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
         keys = present_keys(self._size)
-        end = time.monotonic() + timeout.total_seconds()
+        begun = time.monotonic()
+        end = begun + timeout.total_seconds()
+        told = False
         pause = _FIRST_LOOK_S
         # Not by store.wait(): torch's TCP store logs two lines whenever a wait times out.
         while not self.store.check(keys):
@@ -225,8 +232,20 @@ class Meeting:
                     f"not join within {timeout.total_seconds():g} s"
                     + (late if self._came_too_late else "")
                 )
+            if not told and time.monotonic() >= begun + _TELLS_AFTER_S:
+                told = True
+                self._tell_who_is_missing(keys, timeout)
             time.sleep(min(pause, max(end - time.monotonic(), 0)))
             pause = min(2 * pause, _looks_every_s(self._size))
+
+    def _tell_who_is_missing(self, keys: list[str], timeout: datetime.timedelta) -> None:
+        missing = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
+        # One line per group: the first rank that has come speaks for all.
+        if missing and all(rank in missing for rank in range(self._rank)):
+            _log.warning(
+                "waiting for %s to join group %r, for at most %g s",
+                self._name(missing), self._group_id, timeout.total_seconds(),
+            )  # fmt: skip
 
     def _draw(self, job: int | None) -> Job:
         """job: the only number of which this rank has the keys."""
