@@ -300,20 +300,32 @@ void HostEngine::end_first() {
 // Checks that all ranks have called the same operation, before any of their values is read.
 bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   if (!piece.is_first) return true;
-  const HostOperationHeader& mine = piece.entry->header;
+  const auto header_of = [&](std::size_t rank) -> const HostOperationHeader& {
+    return rank == options_.rank ? piece.entry->header
+                                 : place_.segment.board_of(rank).headers[slot_of(number)];
+  };
+  const auto match = [&](std::size_t rank, std::size_t other) {
+    HostOperationHeader compared = header_of(rank);
+    // Their blocks may differ in length.
+    if (piece.entry->exchanges()) compared.values = header_of(other).values;
+    return compared == header_of(other);
+  };
+  bool all = true;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) all = all && match(rank, options_.rank);
+  if (all) return true;
+  // The rank to name first is the one with which the fewest agree.
+  std::vector<std::size_t> agreeing(ranks());
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
-    HostOperationHeader compared = theirs;
-    // Their blocks may differ from mine in length.
-    if (piece.entry->exchanges()) compared.values = mine.values;
-    if (compared == mine) continue;
-    fail("rank " + std::to_string(in_job(rank)) + " has called a different operation, " +
-         options_.describe(theirs) + "; rank " + std::to_string(in_job(options_.rank)) +
-         " has called " + options_.describe(mine) +
-         ": all ranks must call the same operations in the same order");
-    return false;
+    for (std::size_t other = 0; other < ranks(); ++other) agreeing[rank] += match(rank, other);
   }
-  return true;
+  const auto [fewest, most] = std::minmax_element(agreeing.begin(), agreeing.end());
+  const auto odd = static_cast<std::size_t>(fewest - agreeing.begin());
+  const auto usual = static_cast<std::size_t>(most - agreeing.begin());
+  fail("rank " + std::to_string(in_job(odd)) + " has called a different operation, " +
+       options_.describe(header_of(odd)) + "; rank " + std::to_string(in_job(usual)) +
+       " has called " + options_.describe(header_of(usual)) +
+       ": all ranks must call the same operations in the same order");
+  return false;
 }
 
 SharedCount& HostEngine::count_in(HostBoard::Slot& slot, Phase phase) {

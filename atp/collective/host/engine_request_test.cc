@@ -314,6 +314,23 @@ TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
   }
 }
 
+TEST(HostRequest, TheRankThatCalledSomethingElseThanTheOthersIsNamedFirst) {
+  for (const std::size_t odd : {0U, 1U, 3U}) {
+    Host host(4);
+    std::vector<Call> calls;
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      calls.emplace_back(HostCollective::kBroadcast, std::vector<std::size_t>{8}, 4, rank,
+                         rank == odd ? 1 : 0);
+    }
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      host.engine(rank).submit(calls[rank].operation(0), steady_clock::now());
+    }
+    EXPECT_THAT(
+        failures_of(host, {0, 1, 2, 3}),
+        Each(HasSubstr("rank " + std::to_string(odd) + " has called a different operation")));
+  }
+}
+
 TEST(HostRequest, ABlockOfAnotherLengthThanExpectedIsNamed) {
   for (const auto collective :
        {HostCollective::kGather, HostCollective::kScatter, HostCollective::kAllToAll}) {

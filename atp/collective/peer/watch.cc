@@ -205,8 +205,8 @@ void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
 std::string PeerEngine::wait_text(const Task& task) const {
   const auto found = task.waits.find(task.operation->request().root);
   if (found == task.waits.end()) return "";
-  return ", and has itself waited " +
-         seconds_text(milliseconds(static_cast<std::int64_t>(found->second.total))) + " for " +
+  const auto tenths = static_cast<std::int64_t>(found->second.total / 100);
+  return ", and has itself waited " + seconds_text(milliseconds(100 * tenths)) + " for " +
          name(found->second.part);
 }
 
