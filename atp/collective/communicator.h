@@ -56,7 +56,7 @@ struct CommunicatorOptions {
   // The key of its packets, for switches and servers that serve only jobs with keys; absent:
   // packets have no tags. With own_server it must be the tenant's.
   std::optional<RankKey> key;
-  std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
+  std::size_t values_per_fragment = 0;  // K; 0: as many as the path's MTU carries
   // How floating-point sums travel unless an operation asks for another format (docs/protocol.md
   // §5, *Numbers*); the same on every rank. The fixed scale applies to the whole job.
   NumberFormat number_format = NumberFormat::kBlocks;

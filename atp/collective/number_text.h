@@ -32,7 +32,7 @@ struct NumberChoices {
   std::string wire = "int32";    // or "int16"
   bool exact = false;
 };
-// The format for these choices; an error if two of them exclude each other.
+// The format for these choices; an error if two of them are incompatible.
 Result<NumberFormat> format_of(const NumberChoices& choices);
 
 // Whether a job with this many ranks can use the format at all.

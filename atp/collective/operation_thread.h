@@ -136,7 +136,7 @@ class OperationThread {
     waker_->wake();
   }
 
-  // Leaves, waits for that at most until `until`, and ends the thread. A second caller waits until
+  // Leaves, waits for that but not beyond `until`, and ends the thread. A second caller waits until
   // the first has finished. In a callback on this thread, where it must be the last call, it only
   // detaches the thread, which leaves after the callback and then ends by itself.
   void close(const std::string& why, SteadyTime until) {

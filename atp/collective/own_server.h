@@ -24,7 +24,7 @@ namespace atp {
 // last of them, and a rank that still needs it then fails, as with any server that is gone.
 class OwnServer {
  public:
-  // values_per_fragment: the maximum K; 0: as much as the MTU of the address carries. `key`: the
+  // values_per_fragment: the maximum K; 0: as many as the MTU of the address carries. `key`: the
   // job's; fails if the server at that address has a different one.
   static Result<std::shared_ptr<OwnServer>> at(const Endpoint& listen,
                                                std::size_t values_per_fragment,
@@ -36,7 +36,7 @@ class OwnServer {
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  // Waits until all ranks of the job have left or are lost, at most until `until`. False: some are
+  // Waits until all ranks of the job have left or are lost, but not beyond `until`. False: some are
   // still there.
   bool wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until);
   // "server_fragments_completed" and so on.

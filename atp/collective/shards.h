@@ -21,7 +21,7 @@ class Shards {
     bool operator==(const Part&) const = default;
   };
 
-  // The minimum values of a part: 256 KiB, as much as the first window.
+  // The minimum number of values in a part: 256 KiB, as much as the first window.
   static constexpr std::size_t kLeastPart = 65536;
 
   explicit Shards(std::size_t count) : values_(count) {}

@@ -21,7 +21,7 @@ class SlowRank {
 
   struct Found {
     Rank rank = 0;
-    Duration waited{};  // out of
+    Duration waited{};  // out of `window`
     Duration window{};
   };
 

@@ -9,8 +9,7 @@
 #include "atp/planner/interconnect.h"
 
 // The hierarchical communication matrix of the paper, §3.4 (Fig. 7): for every level the bandwidth
-// between each two of its children, as groups of devices, and from one child to all others
-// together.
+// between any two of its children, as groups of devices, and from one child to all others together.
 
 namespace atp::planner {
 

@@ -43,13 +43,13 @@ constexpr BytesPerSecond gigabits_per_second(double value) { return {value * 1e9
 // The links of a level, by kind:
 //   switch  every child has one link to the unit's switch, which is never the bottleneck. All that
 //           leaves the child, also for levels above, crosses this link.
-//   full    every two children have a direct link.
+//   full    any two children have a direct link.
 //   pairs   the same for exactly two children (a bridge). A machine whose devices are connected in
 //           pairs has a level of count 2 below the level that connects the pairs.
 //   ring    every child has a link to its next and to its previous sibling, and the last is the
 //           first one's neighbour. Two children have one link.
-//   torus   as ring, but every *device* inside a child has its own link to the corresponding device
-//           of the sibling. Levels below a torus are torus levels (the other axes).
+//   torus   like ring, but every *device* inside a child has its own link to the corresponding
+//           device of the sibling. Levels below a torus are torus levels (the other axes).
 // The links of full, pairs, ring and torus carry only traffic between their own children; traffic
 // to other units uses the levels above.
 
@@ -182,8 +182,8 @@ std::uint64_t devices_per_child(const Interconnect& interconnect, std::size_t le
 
 // Refuses an interconnect that cannot be planned for: no levels or more than kMaxLevels, a count of
 // 0, more than kMaxDevices in total, a bandwidth that is not positive and finite, a negative
-// latency, aggregation without a switch, pairs of other than two, another kind below a torus, a
-// matrix of the wrong size.
+// latency, aggregation without a switch, pairs with a count other than two, another kind below a
+// torus, a matrix of the wrong size.
 Status validate(const Interconnect& interconnect);
 
 inline constexpr std::uint64_t kMaxDevices = 1u << 20;

@@ -40,9 +40,10 @@ struct Demand {
 // The cost of every allowed collective that can run on this dimension, cheapest first; ties stay in
 // the order ring, hierarchical, aggregation. Empty if none can run.
 //
-// Reduce-scatters use the collective that is cheapest for them, and so do all-gathers, independent
-// of the all-reduces. With ring and hierarchical they cost half of an all-reduce. Switches do only
-// whole sums: a slice is taken from a whole sum, or slices are summed with zeros elsewhere.
+// Reduce-scatters use the collective that is cheapest for them, and so do all-gathers,
+// independently of the all-reduces. With ring and hierarchical they cost half of an all-reduce.
+// Switches do only whole sums: a slice is taken from a whole sum, or slices are summed with zeros
+// elsewhere.
 std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element);

@@ -22,9 +22,9 @@
 //
 // With sequence parallelism the rows share the tokens between the blocks. The four all-reduces on
 // dimension 1 become as many reduce-scatters (all-reduces of which a slice is kept, if the
-// collective has none) and all-gathers. A row's norms see only its tokens, so the statistics are
-// 1/d1 as many, and the gradients of the norms' weights, h/d2 for each statistic, are summed on
-// dimension 1.
+// collective has none) and all-gathers. A row's norms see only its tokens, so there are 1/d1
+// as many statistics, and the gradients of the norms' weights, h/d2 for each statistic, are summed
+// on dimension 1.
 
 namespace atp::planner {
 

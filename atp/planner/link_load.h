@@ -9,7 +9,7 @@
 // The traffic of an all-reduce on every link while all groups of its dimension run it.
 //
 // The unit of load is one rank's tensor: at load 1.5, one and a half times its bytes cross the link
-// in the busier direction. By symmetry all links of a level carry the same load, otherwise the
+// in the busier direction. By symmetry all links of a level carry the same load; otherwise the
 // fullest counts, so a collective has at most one load per level. Its time is the fullest link's,
 // because all links are busy at once; latency is added separately.
 //
@@ -49,7 +49,7 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
 AllReduceCost hierarchical_all_reduce(const Interconnect& interconnect,
                                       const GroupGeometry& geometry);
 
-// As hierarchical, but aggregating switches sum what their children send and return the sum. Only
+// Like hierarchical, but aggregating switches sum what their children send and return the sum. Only
 // if can_aggregate(). `bytes_per_element` is the tensor's, for the expansion on the wire.
 AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
                                      const GroupGeometry& geometry, double bytes_per_element);

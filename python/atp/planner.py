@@ -7,8 +7,8 @@
     answer.collectives     # ("aggregation", "none")
     answer.seconds         # of one layer, forward and backward
 
-The same search as `atp plan best`, with the same results; docs/planner.md describes the model. It
-needs neither the described cluster nor torch.
+The same search as `atp plan best`, with the same results; docs/planner.md describes the cost
+model. Planning needs neither the described cluster nor torch.
 """
 
 import dataclasses

@@ -19,7 +19,7 @@
 // the fixed scale that overflowed int32 (the flag OVERFLOW, or a magnitude beyond 2^31 − 1) starts
 // again with an empty bitmap and exact float sums; the other fragments with float sums have them
 // from the start. The server sends FLUSH and NACK for stalled fragments, but only for the oldest
-// few of each stream at a time, so the work of a timeout is bounded.
+// few of each stream at a time, so the work of a time-out is bounded.
 
 namespace atp {
 

@@ -58,7 +58,7 @@ inline StallAction next_stall_action(StallState& stall, Instant now, std::size_t
   return StallAction::kNack;
 }
 
-// The ranks that were answered lately, so that a burst of duplicates causes one answer.
+// The ranks that were answered recently, so that a burst of duplicates causes one answer.
 struct AnswerState {
   RankSet ranks;
   Instant since = kLongAgo;
@@ -73,7 +73,7 @@ struct Fragment {
   std::uint32_t magnitude = 0;
   std::uint32_t float_slot = 0;  // in mode kFloat
   std::uint16_t value_count = 0;
-  std::uint16_t packets = 0;  // how many its sum is made of
+  std::uint16_t packets = 0;  // that its sum is made of
   std::uint8_t kind = 0;
   std::uint8_t flags = 0;  // COLLISION, ECN, OVERFLOW as collected
   FragmentMode mode = FragmentMode::kCollecting;

@@ -45,7 +45,7 @@ struct JobSummary {
   AggregationProgress progress;
   std::uint32_t tenant = 0;  // whose job it is; 0: no keys
 
-  // Where a rank is; unset if no packet has come from it straight.
+  // Where a rank is; unset if no packet has come straight from it.
   Endpoint home_of(Rank rank) const { return members->record(rank).own; }
 };
 

@@ -92,7 +92,7 @@ enum class ServerCounter : std::uint8_t {
   kDropFloatWaits,  // no free slot; the server asks again once there is one
   kDropBadRank,     // JOIN or LEAVE of not exactly one rank
   kDropRefused,     // JOIN
-  kDropKey,         // a JOIN whose tag is not accepted; answered likewise
+  kDropKey,         // a JOIN whose tag is not accepted
   kDropRankTaken,
   kDropRankGone,    // JOIN of a rank that was lost or has left
   kDropForgotten,   // JOIN of a member of a job that the server has forgotten

@@ -11,7 +11,7 @@
 
 namespace atp {
 
-// When the next JOIN (or LEAVE) of one path is due: at once, then in intervals that double from
+// When the next JOIN (or LEAVE) of one path is due: at once, then at intervals that double from
 // join_first to join_last until one is answered, and again join_refresh after the last one sent
 // (docs/protocol.md §2).
 class JoinSchedule {
@@ -19,7 +19,7 @@ class JoinSchedule {
   Instant next() const { return next_; }
   bool due(Instant now) const { return now >= next_; }
 
-  // The next one is due at once, and then in short intervals until it is answered.
+  // The next one is due at once, and then at short intervals until it is answered.
   void restart(Instant now, const Timing& timing) {
     next_ = now;
     interval_ = timing.join_first;

@@ -12,13 +12,12 @@
 // It starts with 200 packets, at most 256 KiB, divided by the number of servers that the worker's
 // host sends to at once: they share its link. With whole windows to each, the queues of the links
 // fill up with one server's packets while another waits for its own (docs/performance.md,
-// *Network or ring*). Policy kAimd: slow start up to a threshold, then
-// 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN
-// takes a fifth, once per window, down to two packets (H30). A mark comes from a queue that has
-// only begun to build, so it takes less than a loss, which comes from one that has overflowed (RFC
-// 8511, which also gives the figure). It counts bytes, so that a job with large packets gets no
-// larger share. A COLLISION means that aggregators are scarce, not bandwidth, and does not affect
-// the window.
+// *Network or ring*). Policy kAimd: slow start up to a threshold, then 1,500 bytes more per window.
+// A loss halves it, though not below the path's capacity, and ECN takes a fifth, once per window,
+// down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes
+// less than a loss, which comes from one that has overflowed (RFC 8511, which also gives the
+// figure). The window counts bytes, so that a job with large packets gets no larger share. A
+// COLLISION means that aggregators are scarce, not bandwidth, and does not affect the window.
 
 namespace atp {
 

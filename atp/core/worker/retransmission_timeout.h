@@ -52,7 +52,7 @@ class RetransmissionTimeout {
   Duration backed_off(unsigned firings);
   // The wait before probe number `probes` of the oldest fragment (the tail loss probe of RFC 8985,
   // since nothing follows the last packets that could show their loss). Nothing if the time-out
-  // comes as early, or if no loss was seen lately: then a peer is late.
+  // comes no later, or if no loss was seen recently: then a peer is late.
   std::optional<Duration> probe_after(Instant now, unsigned probes);
   void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
   // A fragment that later ones overtook counts as lost if it has been unanswered for longer than

@@ -25,7 +25,7 @@ inline constexpr OperationId kNoOperation = ~OperationId{0};
 // What to do about sums of the fixed scale that may not fit an int32 (paper §3.8 and §B.2).
 enum class OverflowPolicy : std::uint8_t {
   kReactive,   // add, and send floats if the sum did not fit
-  kProactive,  // send values above a W-th of the range past the switches
+  kProactive,  // send values above 1/W of the range past the switches
 };
 
 // What a worker does about congestion (paper §3.7; §5.5 compares both).

@@ -258,7 +258,7 @@ def require_divides(dimension: Dimension, site: str, what: str, number: int) -> 
 
 
 def require_piece(site: str, x: torch.Tensor, width: int, mesh: Mesh) -> None:
-    """Raises ValueError if x is not a rank's piece of [..., width], but a whole tensor, say."""
+    """Raises ValueError if x is not a rank's piece of [..., width] but, say, a whole tensor."""
     if x.shape[-1] * mesh.second.size != width:
         raise ValueError(
             f"{site}: found {x.shape[-1]} features, expected {width // mesh.second.size}, this "

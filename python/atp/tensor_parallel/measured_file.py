@@ -1,4 +1,4 @@
-"""Measurements in a cluster file: rewrites the `measured` section, leaves everything else."""
+"""Measurements in a cluster file: rewrites the `measured` section, and leaves the rest as it is."""
 
 import dataclasses
 import os

@@ -131,7 +131,7 @@ def init_mesh(
         sequence_parallel: between the blocks each of the d1 ranks of a column has some of the
             tokens of every sequence, instead of a copy of all. Norms and dropouts work on these,
             and each sum on dimension 1 becomes a reduce-scatter and an all-gather. d1 must divide
-            the sequences' length.
+            the sequences' length (in a model of transformers, only in training).
         dtype: the type of the activations that "auto" plans for; default: the model file's.
         options: an `atp.torch.Options` for the dimensions that do not use "gloo".
         patience: how long to wait for the other ranks.

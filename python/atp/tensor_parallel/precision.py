@@ -12,13 +12,13 @@ def is_half(x: torch.Tensor) -> bool:
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
-    """In at least float32: statistics and losses of half precision fail in their own type."""
+    """In float32 at least: statistics and losses need more than half precision."""
     return x.float() if is_half(x) else x
 
 
 def product_in_float32(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """x times the transpose of a weight, both in half precision, in float32: a rank's part of a
-    sum, which is rounded only at its end."""
+    """x times the transpose of a weight, in float32 although both are in half precision: it is a
+    rank's part of a sum, which is rounded only at the end."""
     with torch.autocast(x.device.type, enabled=False):
         if x.device.type == "cuda":
             product = torch.mm(x.flatten(0, -2), weight.mT, out_dtype=torch.float32)

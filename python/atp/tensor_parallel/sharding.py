@@ -46,7 +46,7 @@ class Cut:
     parts: tuple[Part, ...] = ()
 
     def take(self, full: torch.Tensor, shape: tuple[int, int], row: int, column: int):
-        """The piece of the rank in this row and column of a mesh of this shape; a view or new."""
+        """The piece of the rank in this row and column of a mesh of this shape: view or copy."""
         piece = full
         if self.axis2 is not None:
             width = full.shape[self.axis2] // shape[1]

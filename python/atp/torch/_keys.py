@@ -2,8 +2,9 @@
 
 A rank with a key file (ATP_KEY_FILE) makes the keys of any job of its tenant. If rank 0 of a group
 has one and others have none, it gives them the keys of the group's job through the store: never
-the tenant's, and not if all have the file. Without keys the store is not used for this at all:
-rank 0 publishes with the job's number whether it has a key, and the others with their presence.
+the tenant's, and not if all have the file. Without keys this adds
+no access to the store: whether a rank has a key is part of what it publishes anyway, which is the
+job's number on rank 0 and its presence on the others.
 
 A process keeps the keys that it was given. If it is rank 0 of a later group, without the rank that
 has the file, that group takes the number of the job whose keys it has, with another incarnation.

@@ -60,10 +60,10 @@ class Options:
         only. Default: ATP_SCALE, else "blocks".
     wire: the type of a block's values on the wire, "int32", or "int16" with half the bytes, less
         precise and for up to 64 ranks. Default: ATP_WIRE, else "int32".
-    exact: whether each sum of floats is exact, rounded once. The server then adds W packets per
-        fragment, and each rank of a ring adds all values. Default: ATP_EXACT (0 or 1), else False.
-        scale, wire and exact must be the same on every rank; they do not affect integers, maxima
-        and minima, and on a ring only all-reduces of float32.
+    exact: whether each sum of floats is exact, rounded once. The server then adds one packet from
+        every rank for each fragment, and each rank of a ring adds all values. Default: ATP_EXACT
+        (0 or 1), else False. scale, wire and exact must be the same on every rank; they do not
+        affect integers, maxima and minima, and on a ring only all-reduces of float32.
     congestion: "aimd", the window follows ECN and loss, or "none", a fixed window. Default:
         ATP_CONGESTION, else "aimd".
     timeout: how long an all-reduce may take, from its call to its end. Default: ATP_TIMEOUT
