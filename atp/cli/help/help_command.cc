@@ -33,7 +33,7 @@ constexpr std::array<Topic, 3> kTopics = {{
 
   ATP_ROUTE=10.0.0.9:5500                  straight to the server, no in-network sums
   ATP_ROUTE=10.0.0.1:5501,10.0.0.9:5500    through one switch
-  ATP_ROUTE=10.0.0.1:5501,10.0.0.8:5500;10.0.0.1:5501,10.0.0.9:5500
+  ATP_ROUTE="10.0.0.1:5501,10.0.0.8:5500;10.0.0.1:5501,10.0.0.9:5500"
                                            two servers, over which tensors are spread
   ATP_ROUTE=10.0.0.1:5700-5703,10.0.0.9:5600-5603
                                            four lanes: a route per port

@@ -84,7 +84,7 @@ void add_status_command(const Command& program) {
   command.add_flag("--json", options->json, "Print JSON (docs/status.md lists the keys)");
   command
       .add_option("--timeout", options->timeout_s,
-                  "Seconds to wait for the answer, connecting included")
+                  "Seconds to wait for the answer, including the time to connect")
       .type_name("SEC")
       .number_between(0.1, 3600)
       .show_default();

@@ -30,7 +30,7 @@ constexpr const char* kImportExamples = R"(Examples:
       two equal hosts, from the output of nvidia-smi topo -m on each; the hosts are named after the
       files, or by --name HOST=FILE
   atp plan import topo.xml > mine.yaml
-      import what a job with NCCL_TOPO_DUMP_FILE=topo.xml has written
+      import what a job run with NCCL_TOPO_DUMP_FILE=topo.xml wrote
   atp plan import Ring_Switch.yml --format astra-sim > cluster.yaml
   atp plan import topology.conf --link "NODE=200 Gbit/s per direction" > cluster.yaml
       import from Slurm, one device per node (UPLINK sets the bandwidth above a leaf switch))";

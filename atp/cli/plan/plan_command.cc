@@ -137,7 +137,7 @@ void add_best_command(const Command& plan) {
   add_plan_inputs(command, options->inputs);
   command
       .add_option("--data-parallel", options->data_parallel,
-                  "Replicas of the mesh, which share the batch; auto: the fastest number")
+                  "Replicas of the mesh, which share the batch; auto: the number that is fastest")
       .type_name("N")
       .show_default();
   command.add_flag("--fully-shard", options->fully_shard,

@@ -26,8 +26,8 @@ constexpr const char* kSimExamples = R"(Examples:
       simulate one all-reduce over racks of 32 workers, without faults; print its time and memory
   atp sim --cluster cluster.yaml --hosts a1,b1
       simulate one all-reduce on two hosts of a cluster file; print its time and the servers' load
-Exit codes: 0 all correct, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash,
-  4 wasteful: all sums correct, but with more packets or time than the world needs,
+Exit codes: 0 all correct, 1 a wrong sum, 2 not finished in time, something left over, or wrong usage,
+  3 a crash, 4 wasteful: all sums correct, but with more packets or time than the world needs,
   5 a node did something that the protocol does not allow.)";
 
 constexpr int kCrashed = 3;

@@ -243,7 +243,7 @@ def table(comparisons: list[Comparison]) -> str:
     return "\n".join(lines)
 
 
-_CALIBRATE = "Measures the collectives of every mesh, and writes them into the cluster file."
+_CALIBRATE = "Measures the collectives of every mesh, and writes their times into the cluster file."
 _COMPARE = "Measures one layer's collectives on every mesh, and prints them next to the prediction."
 
 
