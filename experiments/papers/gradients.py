@@ -262,7 +262,7 @@ ENTRIES = [
         "counts cannot be compared, only how they rise. The product's check is off by default "
         "(ATP_OVERFLOW).",
         SETUP,
-        "they appear, but far fewer",
+        "they appear, but there are far fewer",
         table_1,
     ),
     Entry(

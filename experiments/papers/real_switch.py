@@ -270,7 +270,7 @@ _SETUP = (
 )
 _WHY = (
     "Two cores run ten processes, so they sum some 10,000 fragments per second, and a fragment "
-    "waits for a worker that does not run. "
+    "waits for a worker that is not running. "
 )
 ENTRIES = [
     Entry(
@@ -294,7 +294,7 @@ ENTRIES = [
         State.REAL,
         _WHY + "When job 3 pauses, the others also get more of the processors. So we compare "
         "shares of their fragments, and not how many there are, and show a static partition, "
-        "where nothing may change.",
+        "where nothing should change.",
         _SETUP + "There are 128 aggregators (33 %), and the jobs have fixed windows of 128 "
         "packets. Jobs 1 and 2 sum tensors of 1 MiB without a pause; job 3 sums 7 of them and "
         "pauses for a second (experiments/papers/pausing_rank). The counters are read every 100 "

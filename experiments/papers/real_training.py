@@ -193,8 +193,8 @@ ENTRIES = [
         "(Loss and few aggregators are in Fig. 10 and 13, where the paper gives throughput.)",
         State.REAL,
         "The model is small, and the links are 2,000 times slower. Ranks, switch and server share "
-        "two cores, so time is also what the processors take, and over ATP the switch and the "
-        "server take some, too. With loss, a fragment over ATP arrives at a host ten times and may "
+        "two cores, so the times include what the processors need, and over ATP the switch and "
+        "the server need some too. With loss, a fragment over ATP arrives at a host ten times and may "
         "be lost each time; one of Gloo's packets arrives once. In an earlier run, beside other "
         "programs, ATP took 16.0 s with loss, Gloo 14.4, and with few aggregators both took 10.9.",
         "A CNN of 207 thousand parameters trains on Fashion-MNIST with 64 images per step. Four "
@@ -202,7 +202,7 @@ ENTRIES = [
         "over ATP (32 bits) and one over Gloo, step by step in turn, with the same seed and the "
         "same images; a step's time includes the computing. With loss, each host loses 1 % of "
         "what arrives, UDP and TCP alike.",
-        "equal steps: yes, also with loss and few aggregators; sooner: while cores are free",
+        "equal steps: yes, even with loss and few aggregators; sooner: while cores are free",
         figure_11,
     )
 ]

@@ -148,7 +148,7 @@ ENTRIES = [
         "come near the line rate.",
         State.REAL,
         "The rates, the queue and TCP's algorithm (cubic) differ. The job's window grows by a "
-        "packet per round trip, cubic's does not. The share depends on how soon the processes run: "
+        "packet per round trip; cubic's does not. The share depends on how soon the processes run: "
         "in an earlier run, with compilers beside it on the same two cores, it was 0.53 to 1.21.",
         "Two workers, a switch, a server and a cubic flow from one worker run in network "
         "namespaces of their own. The link has 50 Mbit/s and a queue of 100 kB. Every element of "

@@ -6,7 +6,7 @@ import subprocess
 from experiments.papers.entry import Check, Entry, Outcome, State
 from experiments.report import BUILD, plt
 
-PLANNER = "The planner (atp/planner), asked by build/release/bin/planner_paper."
+PLANNER = "The planner (atp/planner), run by build/release/bin/planner_paper."
 EXACT = "none: nothing is random"
 DEVICES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -234,7 +234,7 @@ ENTRIES = [
         "tp-10",
         "Fig. 10, §5.2: training against Megatron-LM, 2D and 2.5D",
         "Four GPT models train on the clusters IC1 to IC4 with 8 or 16 A100s. On IC1 they are 37 % "
-        "to 64 % faster than with Megatron-LM, elsewhere little faster.",
+        "to 64 % faster than with Megatron-LM, elsewhere only slightly faster.",
         State.NOT_SHOWN,
         GPUS,
     ),
