@@ -196,7 +196,8 @@ ENTRIES = [
         "two cores, so the times include what the processors need, and over ATP the switch and "
         "the server need some too. With loss, a fragment over ATP arrives at a host ten times and "
         "may be lost each time; one of Gloo's packets arrives once. In an earlier run, beside "
-        "other programs, ATP took 16.0 s with loss, Gloo 14.4, and with few aggregators both took 10.9.",
+        "other programs, ATP took 16.0 s with loss, Gloo 14.4, and with few aggregators both took "
+        "10.9.",
         "A CNN of 207 thousand parameters trains on Fashion-MNIST with 64 images per step. Four "
         "ranks have links of 50 Mbit/s, switch and server five times that. The ranks train a model "
         "over ATP (32 bits) and one over Gloo, step by step in turn, with the same seed and the "
