@@ -100,7 +100,7 @@ REFUSED = {
     "embedded tokens": "inputs_embeds: on Mesh(2, 2) over gloo/gloo a rank takes only a piece",
     "save": "save_pretrained: this rank has only a piece of the LlamaForCausalLM",
     "a model without a head": "LlamaModel has no lm_head",
-    "a GPT-2 with two attentions": "transformer.h.0.crossattention: a GPT2Attention cannot be",
+    "a GPT-2 with two attentions": "transformer.h.0.crossattention: GPT2Attention cannot be",
     "one head after another": "transformer.h.0.attn: GPTBigCodeAttention cannot be split: c_attn",
     "keys and values for all heads": "transformer.h.0.attn: GPTBigCodeAttention cannot be split",
     "chunks": "LlamaForCausalLM has no steps(), so its chunks cannot be interleaved; use chunks=1",
