@@ -61,8 +61,7 @@ void check_equal(const std::vector<ImportedHost>& hosts) {
   const ImportedHost& first = hosts.front();
   constexpr const char* kAdvice =
       "the planner needs equal hosts: import only hosts of one kind, or from each only as many "
-      "GPUs "
-      "as all of them have";
+      "GPUs as all of them have";
   for (const ImportedHost& host : hosts) {
     const Place place{host.file, 0, ""};
     const std::string like = ", like " + made_plain(first.file);

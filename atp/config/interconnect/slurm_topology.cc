@@ -292,15 +292,13 @@ std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   if (node) {
     text +=
         "the nodes' bandwidth was given; a switch's uplinks together are assumed to be as fast as "
-        "its "
-        "nodes' links.";
+        "its nodes' links.";
   } else if (given.uplink > 0 && has_uplinks) {
     text += "the bandwidth above leaf switches was given; the nodes' bandwidth is typical.";
   } else {
     text +=
         "the nodes' bandwidth is typical, and a switch's uplinks together are assumed to be as "
-        "fast as "
-        "its nodes' links.";
+        "fast as its nodes' links.";
   }
   return text + " Replace them with yours.";
 }
