@@ -19,6 +19,7 @@ KINDS = {
 MENTIONS = (
     r"\b(?:to|from) rank \d",
     r"rank \d waits for",
+    r"has itself waited [\d.]+ s for rank \d",
     r"^[^:]*: rank \d(?=: rank \d failed to pass)",
     r"rank \d \([^)]*\) left the job before the operation ended",
 )

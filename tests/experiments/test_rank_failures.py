@@ -60,5 +60,7 @@ def test_an_error_is_at_fault_if(why, text, seconds, expected):
 
 
 def test_a_rank_that_waits_or_is_the_root_is_not_blamed():
+    waits = "rank 1 (a:1) has sent nothing with tag 0, and has itself waited 2.2 s for rank 0 (a:2)"
+    assert blamed(f"recv: not ended within its timeout of 3 s: {waits}") == {1}
     assert blamed("reduce #0 to rank 0: rank 1 has not contributed; rank 2 waits for it") == {1}
     assert blamed("monitored_barrier #0: rank 0: rank 1 failed to pass monitored_barrier") == {1}
