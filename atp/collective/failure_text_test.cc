@@ -27,8 +27,7 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "no progress for 20 s: rank 3 has not contributed; rank 2 waits for the sum of 7 int32 "
        "values"},
       {{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(20), .ranks = set_of({3})},
-       "not ended within its timeout of 20 s: rank 3 has not contributed; rank 2 waits for the "
-       "sum "
+       "not ended within its timeout of 20 s: rank 3 has not contributed; rank 2 waits for the sum "
        "of 7 int32 values"},
       {{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(20)},
        "not ended within its timeout of 20 s, although no rank is known to be missing: does it "
@@ -65,8 +64,7 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "10.0.0.1:5501: is the network link of rank 2's host up?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
        "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once; if another job has the "
-       "same "
-       "number, choose another with `atp run --job N` or ATP_JOB"},
+       "same number, choose another with `atp run --job N` or ATP_JOB"},
       {{.code = FailureCode::kJoinTimeout, .ranks = set_of({0, 3})},
        "ranks 0 and 3 have not joined within 30 s; the job has 4 ranks"},
       {{.code = FailureCode::kJoinTimeout},

@@ -89,8 +89,7 @@ Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<
   if (kind.reduction == Reduction::kAverage && !is_floating(kind.type)) {
     return Error{
         "int32 has no average, because the average may not be an integer: request the sum and "
-        "divide it, or "
-        "convert the values to float32"};
+        "divide it, or convert the values to float32"};
   }
   if (is_plain(kind)) return ok_status();
   if (of_job == NumberFormat::kFixed && kind.type != DataType::kFloat32) {

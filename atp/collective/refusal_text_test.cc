@@ -43,13 +43,11 @@ const Case kCases[] = {
     {{RefusalReason::kStreams, 8, 9, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the rank asks for 9 streams, and no job may have more "
-     "than "
-     "8"},
+     "than 8"},
     {{RefusalReason::kValueCount, 350, 88, set_of({0, 1, 2})},
      kServer,
      "rank 3 was refused: the rank's path carries 88 values per fragment, and the job runs with "
-     "350; "
-     "start all ranks with at most 88"},
+     "350; start all ranks with at most 88"},
     {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
      "rank 3 was refused: it uses blocks of int32 (wire=int32), ranks 0 to 2 use a fixed scale "
@@ -80,18 +78,15 @@ const Case kCases[] = {
     {{RefusalReason::kTooManyJobs, 256, 0, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the node already serves 256 jobs, its maximum; try "
-     "again when "
-     "one of them has ended"},
+     "again when one of them has ended"},
     {{RefusalReason::kRank, 3, 4, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the rank says the job has 3 ranks, which are numbered "
-     "from "
-     "0"},
+     "from 0"},
     {{RefusalReason::kVersion, versions_number(1, 1), versions_number(2, 3), {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the rank supports protocol versions 2 to 3, and the "
-     "node "
-     "version 1; run the same version of atp everywhere"},
+     "node version 1; run the same version of atp everywhere"},
     {{RefusalReason::kMemory, 24, 1300, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and only 24 MiB of the "

@@ -20,8 +20,7 @@ namespace {
 // Why a feasible mesh has no cost.
 constexpr const char* kNoCollective =
     "no allowed collective can run on one of its dimensions; allow a ring, or mark the switches "
-    "that "
-    "aggregate";
+    "that aggregate";
 
 Status check_options(const Options& options) {
   if (options.fused.value_or(false) &&

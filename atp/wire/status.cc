@@ -86,8 +86,7 @@ std::string_view to_string(KeyProblem problem) {
     case KeyProblem::kNone: break;
     case KeyProblem::kNoTag:
       return "the node serves only jobs with a key, and the rank has none: set ATP_KEY_FILE, or "
-             "use "
-             "`atp run --key FILE`";
+             "use `atp run --key FILE`";
     case KeyProblem::kUnknownKey:
       return "the node has no key of the tenant's name: add the line of the rank's key file to the "
              "node's --keys file, then send the node SIGHUP";

@@ -1,6 +1,7 @@
 """`atp bench allreduce` under `atp run`: its table, its check of every element, its exit codes."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -52,6 +53,19 @@ def test_averages_and_shows_the_bounds_of_a_bandwidth(cluster):
     assert row[7] == "0"
     # 8,192 bytes at 1 Gbit/s; a ring of two ranks moves as much.
     assert row[8:] == ["65.5", "65.5"]
+
+
+def test_columns_are_right_aligned_under_their_names(cluster):
+    sizes = ("-b", "4", "-e", "1M", "-f", "512", "-n", "2", "-w", "0", "--bandwidth", "1")
+    result = run_bench(cluster, 2, *sizes)
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if re.match(r"#?  ", line)]
+    ends = [[word.end() for word in re.finditer(r"\S+", line)] for line in lines]
+    names, units, *rows = ends
+    columns = names[1:]  # after the #
+    assert set(units[1:]) <= set(columns), result.stdout
+    assert len(rows) == 3
+    assert all(row == columns for row in rows), result.stdout
 
 
 def digest_of(output):

@@ -183,8 +183,7 @@ Finding bandwidth_finding(const NodeFacts& node) {
   finding.expected = "all answered";
   finding.mend = fmt::format(
       "on {}: check nstat -az UdpRcvbufErrors; sysctl -w net.core.rmem_max=4194304 and restart the "
-      "node"
-      "; on the path: tc -s qdisc show, ethtool -S",
+      "node; on the path: tc -s qdisc show, ethtool -S",
       host_of(node.address));
   return finding;
 }

@@ -75,13 +75,11 @@ void add(const Command& plan, const char* name, const char* description,
 void add_measuring_commands(const Command& plan) {
   add(plan, "calibrate",
       "Measure the collectives of every mesh, and write the times into the cluster file; every "
-      "rank "
-      "of a job runs it: atp run -n N -- atp plan calibrate ...",
+      "rank of a job runs it: atp run -n N -- atp plan calibrate ...",
       {});
   add(plan, "compare",
       "Measure a layer's collectives on every mesh, and compare the times with the prediction; "
-      "every "
-      "rank of a job runs it",
+      "every rank of a job runs it",
       {"--compare"});
 }
 
