@@ -1,11 +1,10 @@
-#include "atp/wire/lanes.h"
-
 #include <benchmark/benchmark.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "atp/wire/lanes.h"
 #include "atp/wire/packet.h"
 
 // Measures what one core spends on a fragment's values in each of the four loops of a switch and a
