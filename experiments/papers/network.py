@@ -190,8 +190,8 @@ ENTRIES = [
         "aggregators, and the rest is summed at the server. Queues that mark earlier make it "
         "faster (docs/congestion.md).",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB that mark above 65 kB, and a "
-        "server with 60 Gbit/s. The largest window is swept. Without congestion control a window "
-        "has that size from the start, but never more than 200 packets, the initial size.",
+        "server with a link of 60 Gbit/s. The largest window is swept. Without congestion control "
+        "a window has that size from the start, but never more than 200 packets, the initial size.",
         "with a large window: yes; with one that fits: no gain",
         figure_15,
     ),

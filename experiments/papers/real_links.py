@@ -296,8 +296,8 @@ ENTRIES = [
         "Our jobs sum without computing, the link is 5,000 times slower, and Gloo's ring over TCP "
         "stands in for Horovod's. BytePS is not measured.",
         _SETUP
-        + "The link has 20 Mbit/s. Each job has two workers in the left rack, and one worker and a "
-        "server in the right rack; each rack has a switch. It sums tensors of 256 KiB, over ATP or "
+        + "The link runs at 20 Mbit/s. Each job has two workers in the left rack, and one worker and "
+        "a server in the right rack; each rack has a switch. It sums tensors of 256 KiB, over ATP or "
         "over Gloo, and every element of every sum is checked.",
         "yes",
         figure_12,
@@ -312,7 +312,7 @@ ENTRIES = [
         "by 20 %), and then sum, without overlap. Tensors and link are smaller, so that a sum "
         "takes as long as in the paper.",
         _SETUP
-        + "The link has 50 Mbit/s. All workers are in the left rack with one switch, and the "
+        + "The link runs at 50 Mbit/s. All workers are in the left rack with one switch, and the "
         "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. The "
         "pair of jobs, and each of the two jobs alone, run at the same time, in networks of their "
         "own, and every element of every sum is checked.",

@@ -166,7 +166,7 @@ def full_text(at, kept, sweep, collapsed):
         f"{most['round_trips']:g} round trips, {kept_text(kept, 'best', some)}; with "
         f"{PAPERS} round trips {kept_text(kept, 'papers', some)}. The literal 1 ms is shorter than "
         f"the round trip of {WINDOW} packets: repeats fill the queues, and even without loss only "
-        f"{collapsed['goodput_mbit']:.1f} Mbit/s are left. A pool of {SMALL.slots} slots can use "
+        f"{collapsed['goodput_mbit']:.1f} Mbit/s is left. A pool of {SMALL.slots} slots can use "
         f"1 ms, and sums {at['small', 0]['goodput_mbit']:.1f} Mbit/s without loss and "
         f"{at['small', WORST]['goodput_mbit']:.1f} at {WORST:.0%}. The best pool of {smallest} "
         f"slots ({least['round_trips']:g} round trips) has {least['goodput_mbit']:.1f} Mbit/s at "

@@ -145,7 +145,7 @@ def figure_11(size):
         f"{seeds} seeds; Gloo's time divided by ATP's: "
         + "; ".join(f"{CASES[c]}: {min(f):.2f} to {max(f):.2f}" for c, f in faster.items()),
         [
-            Check("least accuracy over ATP at the end", accuracy, target, 1),
+            Check("lowest accuracy over ATP at the end", accuracy, target, 1),
             Check(
                 "largest difference that packet loss or few aggregators make to the test loss "
                 "over ATP",

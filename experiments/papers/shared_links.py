@@ -133,8 +133,8 @@ ENTRIES = [
         "waits in the queue that cubic fills (16 ms), so it takes longer. The link is 2,000 times "
         "slower.",
         "Two workers, a switch, a server and a cubic flow from one worker run in network "
-        "namespaces of their own. The link has 50 Mbit/s and a queue of 100 kB, and a sum has 320 "
-        "kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. The job alone and the "
+        "namespaces of their own. The link runs at 50 Mbit/s with a queue of 100 kB, and a sum is "
+        "320 kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. The job alone and the "
         "job beside the flow run at the same time, in networks of their own. Every element of "
         "every sum is checked.",
         "together yes; the job does not keep all of its speed",
@@ -151,8 +151,8 @@ ENTRIES = [
         "packet per round trip; cubic's does not. The share depends on how soon the processes run: "
         "in an earlier run, with compilers beside it on the same two cores, it was 0.53 to 1.21.",
         "Two workers, a switch, a server and a cubic flow from one worker run in network "
-        "namespaces of their own. The link has 50 Mbit/s and a queue of 100 kB. Every element of "
-        "every sum is checked.",
+        "namespaces of their own. The link runs at 50 Mbit/s with a queue of 100 kB. Every element "
+        "of every sum is checked.",
         "yes",
         figure_16b,
     ),

@@ -128,7 +128,7 @@ void add_bench_command(const Command& program) {
   command.add_option("--wire", words->wire, "Type of values on the wire: int32 or int16")
       .one_of({"int32", "int16"})
       .type_name("TYPE");
-  command.add_flag("--exact", words->exact, "Compute exact float sums, on the server");
+  command.add_flag("--exact", words->exact, "Compute exact float sums");
   command.add_flag("--digest", options->digest, "Compare a digest of all results across ranks");
   command.add_flag("--counters", options->counters, "Print rank 0's counters at the end");
   command

@@ -53,7 +53,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_WAY_FIGURES            expected times in the network and over a ring, for auto (torch)
   ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
   ATP_WIRE                   type of values on the wire: int32 or int16
-  ATP_EXACT                  1: exact float sums, computed on the server
+  ATP_EXACT                  1: exact float sums
   ATP_DIGEST                 1: keep a digest of all results
   ATP_DIGEST_EVERY           compare digests across ranks every N operations
   ATP_VALUES_PER_FRAGMENT    maximum values per fragment
@@ -63,7 +63,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_KEY_FILE               file with the key that tags the rank's packets (atp key)
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
   ATP_TIMEOUT                seconds after which an all-reduce fails (C++: without progress)
-  ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join
+  ATP_JOIN_TIMEOUT           seconds to wait for the server (C++: and for all ranks)
   ATP_FLIGHT_RECORDER        folder for each rank's last operations, if the job fails
   ATP_FLIGHT_RECORDER_SIZE   operations kept for that; 0: none
   ATP_METRICS                ADDR:PORT on which ranks serve metrics (torch)

@@ -19,7 +19,7 @@ constexpr const char* kSimExamples = R"(Examples:
   atp sim --seed 17
       simulate the world that seed 17 generates: network, jobs and faults
   atp sim --seed 17 --trace
-      print every packet and event of it
+      the same, and print every packet and event
   atp sim --count 100000 --threads 2
       simulate many seeds and print what they covered
   atp sim --workers 1024

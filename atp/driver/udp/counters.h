@@ -27,7 +27,7 @@ enum class UdpCounter : std::uint8_t {
   kIcmpUnreachable,
   kIcmpTooBig,
   kIcmpUnproven,  // an ICMP error that quotes no packet sent lately: forged or outdated
-  kWrongKey,      // a packet without the tag that keys require, or with a wrong one
+  kWrongKey,      // a tag is missing, wrong, or unexpected because there are no keys
   kStoppedMs,     // milliseconds in which the thread did not run (RunningClock)
   kCount,
 };

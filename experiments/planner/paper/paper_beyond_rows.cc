@@ -44,7 +44,7 @@ std::vector<Row> beyond_rows() {
       {"beyond", "flat switch of 8: ring", "-", best_text(flat_switch(8), Collective::kRing), ""},
       {"beyond", "flat switch of 8: in-network aggregation", "-",
        best_text(aggregating_switch(8), Collective::kAggregation),
-       "large groups cost nothing there, so 1-D is best again"},
+       "there a large group costs no more than a small one, so 1-D is best again"},
       {"beyond", "the same, servers on the workers' machines", "-",
        best_text(serving_workers(8), Collective::kAggregation),
        "each link carries an eighth more, for the servers"},
