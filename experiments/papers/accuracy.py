@@ -30,13 +30,13 @@ def figure_11(size):
         f"{max(found['gloo_float32']):.4f}",
         [
             Check(
-                "loss after training over atp with 32 bits, divided by Gloo's",
+                "loss after training over ATP with 32 bits, divided by Gloo's",
                 mean["int32"] / mean["gloo_float32"],
                 0.99,
                 1.01,
             ),
             Check(
-                "loss after training over atp with 16 bits, divided by Gloo's",
+                "loss after training over ATP with 16 bits, divided by Gloo's",
                 mean["int16"] / mean["gloo_float32"],
                 0.97,
                 1.03,
@@ -61,7 +61,7 @@ ENTRIES = [
         "The model is small, and the data differ. So this run shows only that accuracy "
         "needs no more steps. Fig. 8 and Fig. 18 show how much faster a step is.",
         "A CNN trains on Fashion-MNIST, with four ranks over one machine's loopback. Steps and "
-        "seeds are the same over atp and over Gloo.",
+        "seeds are the same over ATP and over Gloo.",
         "equal steps: yes; time: see Fig. 8 and Fig. 18",
         figure_11,
     )

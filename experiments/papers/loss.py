@@ -135,8 +135,8 @@ ENTRIES = [
         "timers of 20 µs it keeps 93 % (measured once, with changed constants).",
         HOSTS + ", one job of eight workers, and the static pool "
         "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; with "
-        "200, the pool keeps as much within half a percent. Packets are lost in both directions of "
-        "one worker's link.",
+        "200, the pool keeps as much, to within half a percent. Packets are lost in both "
+        "directions of one worker's link.",
         "recovery better than by a time-out of 1 ms: yes; than by the best time-out: no; free up "
         "to 0.1 %: nearly, with a larger window",
         figure_10,

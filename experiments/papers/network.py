@@ -121,7 +121,7 @@ def figure_15(size):
     best = max(at.values())
     return Outcome(
         "Gbit/s with congestion control and without, by the largest window in packets: "
-        f"{by_window}. At 1,024 that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times as fast, "
+        f"{by_window}. At 1,024 that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times as fast; "
         f"at 64, {at[64, 'aimd'] / at[64, 'fixed']:.1f} times. At 1,024 congestion control reaches "
         f"{at[1024, 'aimd'] / best:.0%} of the best that any window reached.",
         table,
@@ -155,7 +155,7 @@ ENTRIES = [
     Entry(
         "9",
         "Fig. 9, §5.2.2: two levels of switches",
-        "Six workers are in three racks, and the server in the third of them; the switches are "
+        "Six workers are in three racks, and the server is in the third; the switches are "
         "Tofino's software model. Aggregation at rack scale, without a second level, sends the "
         "server three times as many packets as ATP. So ATP removes two thirds of them.",
         State.SIMULATED,
@@ -184,11 +184,11 @@ ENTRIES = [
         "60 Gbit/s. With congestion control it gets 7.5 Gbit/s and 66.8 images per second, "
         'without it 0 to 4 Gbit/s and 23.2 images per second ("3X"; that is 2.9 times).',
         State.SIMULATED,
-        "The factor depends on the largest window: if it fits, both are equally fast. Our job "
-        "only sums, and its timers are scaled to the round trip, so a loss costs 1 ms. With a "
-        "large maximum, AIMD grows until the server's queue marks. By then its window exceeds the "
-        "aggregators, and the rest is summed at the server. Queues that mark earlier make it "
-        "faster (docs/congestion.md).",
+        "The factor depends on the largest window: if it fits the aggregators, both are equally "
+        "fast. Our job only sums, and its timers are scaled to the round trip, so a loss costs "
+        "1 ms. With a large maximum, AIMD grows until the server's queue marks. By then its window "
+        "exceeds the aggregators, and the rest is summed at the server. Queues that mark earlier "
+        "make it faster (docs/congestion.md).",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB that mark above 65 kB, and a "
         "server with a link of 60 Gbit/s. The largest window is swept. Without congestion control "
         "a window has that size from the start, but never more than 200 packets, the initial size.",

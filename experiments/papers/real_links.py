@@ -272,8 +272,8 @@ def figure_20(size):
                 size.of(1.7, 1.25),
             ),
             *size.timed(
-                Check("least that a job keeps of its throughput alone", least, 0.6, 1.05),
-                Check("what the jobs keep of their throughput alone, at most", most, 0.7, 1.1),
+                Check("least that a job keeps of its throughput when alone", least, 0.6, 1.05),
+                Check("most that a job keeps of its throughput when alone", most, 0.7, 1.1),
             ),
         ],
         figure,
@@ -281,8 +281,8 @@ def figure_20(size):
 
 
 _SETUP = (
-    "Workers, switches and servers are processes in network namespaces, in two racks, between "
-    "which one link is shaped in each direction, with a queue of 16 ms. The jobs use congestion "
+    "Workers, switches and servers are processes in network namespaces, in two racks. The one link "
+    "between the racks is shaped in each direction, with a queue of 16 ms. The jobs use congestion "
     "control. "
 )
 ENTRIES = [
@@ -296,9 +296,9 @@ ENTRIES = [
         "Our jobs sum without computing, the link is 5,000 times slower, and Gloo's ring over TCP "
         "stands in for Horovod's. BytePS is not measured.",
         _SETUP
-        + "The link runs at 20 Mbit/s. Each job has two workers in the left rack, and one worker and "
-        "a server in the right rack; each rack has a switch. It sums tensors of 256 KiB, over ATP or "
-        "over Gloo, and every element of every sum is checked.",
+        + "The link runs at 20 Mbit/s. Each job has two workers in the left rack, and one worker "
+        "and a server in the right rack; each rack has a switch. A job sums tensors of 256 KiB, "
+        "over ATP or over Gloo, and every element of every sum is checked.",
         "yes",
         figure_12,
     ),
@@ -309,8 +309,8 @@ ENTRIES = [
         "5 % and 10 %.",
         State.REAL,
         "The jobs do not train. They sleep for the published compute times (191 and 118 ms, varied "
-        "by 20 %), and then sum, without overlap. Tensors and link are smaller, so that a sum "
-        "takes as long as in the paper.",
+        "by 20 %), and then sum, without overlap. The tensors are smaller and the link is "
+        "slower, so that a sum takes as long as in the paper.",
         _SETUP
         + "The link runs at 50 Mbit/s. All workers are in the left rack with one switch, and the "
         "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. The "

@@ -255,8 +255,8 @@ ENTRIES = [
         "is checked. "
         "The pool (experiments/papers/slot_pool) is written from SwitchML's algorithms 3 and 4: "
         "two versions of each slot, a bit per worker, and a fixed time-out per packet. It sums "
-        "int32 values, ATP floats, whose exponents it exchanges first. Its best time-out is that "
-        "of a sweep at 1 % loss.",
+        "int32 values, ATP floats, whose exponents it exchanges first. Its best time-out was "
+        "found by a sweep at 1 % loss.",
         "recovery better than by time-out: only if that is many round trips; free up to 0.1 %: "
         "nearly",
         figure_10,

@@ -189,7 +189,7 @@ ENTRIES = [
     Entry(
         "11-real",
         "Fig. 11 by real processes, §5.3.1: time to accuracy with loss and few aggregators",
-        "As for Fig. 11: ATP needs as many epochs as BytePS, and reaches an accuracy sooner. "
+        "As for Fig. 11: ATP needs as many epochs as BytePS, and reaches a given accuracy sooner. "
         "(Loss and few aggregators are in Fig. 10 and 13, where the paper gives throughput.)",
         State.REAL,
         "The model is small, and the links are 2,000 times slower. Ranks, switch and server share "

@@ -59,7 +59,7 @@ def figure_16a(size):
         rows,
         f"{len(rows)} runs, the job keeps {table['kept_least']:.0%} to {table['kept_most']:.0%}",
         [
-            Check("what the job uses of the link alone", table["alone"], 0.1, 0.3),
+            Check("what the job alone uses of the link", table["alone"], 0.1, 0.3),
             Check(
                 "what the job keeps of its speed beside the flow, in the worst run",
                 table["kept_least"],
@@ -91,7 +91,7 @@ def figure_16b(size):
     (table,) = summary(rows, ["flows"], columns)
     shares = [table["job_share_least"], table["job_share_most"]]
     return Outcome(
-        f"The job gets {table['job_share']:.2f} of its fair share ({shares[0]:.2f} to "
+        f"The job gets {table['job_share']:.2f} times its fair share ({shares[0]:.2f} to "
         f"{shares[1]:.2f}), and the flow {table['tcp_share']:.2f}. Together they get "
         f"{table['together']:.0%} of the link.",
         rows,
@@ -134,8 +134,8 @@ ENTRIES = [
         "slower.",
         "Two workers, a switch, a server and a cubic flow from one worker run in network "
         "namespaces of their own. The link runs at 50 Mbit/s with a queue of 100 kB, and a sum is "
-        "320 kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. The job alone and the "
-        "job beside the flow run at the same time, in networks of their own. Every element of "
+        "320 kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. The job alone and "
+        "the job beside the flow run at the same time, in networks of their own. Every element of "
         "every sum is checked.",
         "together yes; the job does not keep all of its speed",
         figure_16a,

@@ -402,7 +402,7 @@ ENTRIES = [
         "Two VGG16 jobs of three workers lose 10 % each. With five and two workers they train "
         "145.6 and 159.3 images per second. VGG16 and ResNet50 lose 5 % and 10 %.",
         State.SIMULATED,
-        "Our jobs do not overlap summing with computing as layers do. Their pauses vary, so they "
+        "Our jobs do not sum one layer while they compute another. Their pauses vary, so they "
         "drift in and out of step.",
         HOSTS + ", AIMD, 1/1000 of a model per iteration, and the published compute times of an "
         "RTX 2080 Ti.",

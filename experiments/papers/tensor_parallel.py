@@ -50,7 +50,7 @@ def figure_7a(size):
     nodes, all_nodes, gpus, group = bandwidths_of(rows[0])
     first, second = map(float, rows[1]["ours"].removesuffix(" GB/s").split(", "))
     return Outcome(
-        f"There are {nodes:g} GB/s between two nodes and {all_nodes:g} for the group of nodes, "
+        f"There is {nodes:g} GB/s between two nodes and {all_nodes:g} for the group of nodes, "
         f"{gpus:g} between two GPUs of a node and {group:g} for their group. Mesh (8,2) has B1' = "
         f"{first:g} and B2' = {second:g} GB/s, in the paper's units.",
         rows,
@@ -77,7 +77,7 @@ def figure_7b(size):
     names = ["two rings", "all rings", "two devices", "a ring"]
     checks = [Check(f"GB/s of {n}", o, p, p) for n, o, p in zip(names, numbers, paper, strict=True)]
     return Outcome(
-        f"There are {two_rings:g} GB/s between two rings and {all_rings:g} for all rings, "
+        f"There is {two_rings:g} GB/s between two rings and {all_rings:g} for all rings, "
         f"{devices:g} between two devices of a ring and {ring:g} for the ring.",
         rows,
         EXACT,
@@ -196,7 +196,7 @@ def figure_12(size):
     )
 
 
-GPUS = "the speeds of eight A100s and of four models need those GPUs; no model predicts them."
+GPUS = "these speeds can be measured only on 8 or 16 A100s; no model predicts them."
 ENTRIES = [
     Entry(
         "tp-table1",

@@ -266,12 +266,12 @@ ENTRIES = [
         "so they fill their links, which the paper's did not. What TCP costs a host is not "
         "published; our model of a host copies 40 Gbit/s in each direction, and the *slower "
         "hosts* over TCP copy 20 or 10. The slower hosts over RDMA send packets of 1,024 bytes, or "
-        "work as long per packet and byte as ATP's (17.5 ns and 0.076 ns, derived from the paper's "
+        "take as long per packet and byte as ATP's (17.5 ns and 0.076 ns, derived from the paper's "
         "60 Gbit/s at a server). VGG11 and VGG19 have no published compute times. Our packet of 62 "
         "values has 362 bytes; the paper's, which the static pool sends, has 306. The paper gives "
         "no batch size, so ours is a guess.",
         HOSTS + ", the static pool (experiments/papers/static_pool.py), parameter servers with "
-        "partitions of 4 MB (servers.py) and a ring (ring.py). N servers share the workers' hosts, "
+        "partitions of 4 MB (servers.py) and a ring (ring.py). N servers share the workers' hosts; "
         "one server has its own. The sums of layers overlap with computing (layers.py), with 32 "
         "images per worker.",
         "yes against SwitchML, one server and TCP; against N servers or a ring over RDMA only with "
