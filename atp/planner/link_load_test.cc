@@ -256,7 +256,7 @@ AggregationScenario random_aggregation(Random& random) {
 }
 
 // Sends one group's sum through the server hosts under its switch, the one above `somewhere`. From
-// host to host the topmost digit changes first, which spreads the hosts evenly on every level.
+// host to host the topmost digit changes first, which spreads the hosts evenly at every level.
 void add_hosts(const AggregationScenario& made, const Digits& somewhere, double wire,
                Paths& paths) {
   const std::uint32_t hosts = made.aggregation.server_hosts;

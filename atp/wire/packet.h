@@ -47,7 +47,7 @@ enum atp_packet_flag {
 };
 
 /* What the values of a fragment are, and how two contributions are combined. A sum keeps its kind
- * on every level; fragments of different kinds are never combined. */
+ * at every level; fragments of different kinds are never combined. */
 enum atp_kind {
   /* bit 0: the reduction */
   ATP_KIND_SUM = 0,

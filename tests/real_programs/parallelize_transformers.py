@@ -248,7 +248,7 @@ def squared_errors(found, exact, cuts, mesh):
 
 
 def with_dropout(mesh):
-    """Whether activation checkpoints change nothing, and values to compare with other ranks'."""
+    """Whether activation checkpointing changes nothing, and values to compare with other ranks'."""
     config = changed(GPT2, resid_pdrop=0.2, embd_pdrop=0.2, attn_pdrop=0.2)
     torch.manual_seed(1)
     model = parallelize(GPT2LMHeadModel(config), mesh)

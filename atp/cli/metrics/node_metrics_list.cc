@@ -231,7 +231,7 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
      kBoth, "", "outbox_lost"},
 
     // The process, under the names that other exporters use.
-    {"atp_process_stopped_seconds_total", kCounter, "Time in which the process could not run.",
+    {"atp_process_stopped_seconds_total", kCounter, "Time during which the process could not run.",
      kBoth, "", "process_stopped_ms", 1e-3},
     {"process_cpu_seconds_total", kCounter, "Processor time, user and system."},
     {"process_resident_memory_bytes", kGauge, "Memory in use."},

@@ -42,7 +42,7 @@ std::vector<Row> matrix_rows() {
   return {
       {"Fig. 7a", "matrix, nodes and then GPUs",
        "25 between two, group 25; 200 between two, group 600 GB/s", matrix_text(ours_7a),
-       "NVLink's 50 GB/s per link count both directions, HDR's 25 GB/s one; equation 4 needs one"},
+       "NVLink's 50 GB/s per link counts both directions, HDR's 25 GB/s one; equation 4 needs one"},
       {"Fig. 7b", "matrix, rings and then devices",
        "100 between two, group 200; 25 between two, group 50 GB/s", matrix_text(figure_7b()),
        "agrees"},

@@ -26,7 +26,7 @@ SENDING = [
         "false",
     ),
     Rule(
-        "a worker repeats plainly for ever",
+        "a worker repeats a fragment in its plain form for ever",
         RECOVERY + ".cc",
         "repeat.rung = std::max(least, climbs ? next_rung(fragment.rung) : fragment.rung);",
         "repeat.rung = std::max(least, Rung::kPlain);",
