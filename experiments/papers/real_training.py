@@ -134,7 +134,7 @@ def figure_11(size):
         f"although with {FEW} aggregators the switch sums only {mean(in_switch, 'few', atp):.0%} "
         f"of the fragments. An accuracy of {target:.0%} takes "
         f"{mean(to_target, 'none', atp):.0f} steps over ATP and {mean(to_target, 'none', gloo):.0f}"
-        " over Gloo. The time to it, over ATP and over Gloo: "
+        " over Gloo. The time to reach it, over ATP and over Gloo: "
         + "; ".join(
             f"{text}: {mean(seconds, case, atp):.1f} and {mean(seconds, case, gloo):.1f} s"
             for case, text in CASES.items()

@@ -363,7 +363,9 @@ ENTRIES = [
     Entry(
         "13b",
         "Fig. 13b, §5.4.1: collisions over time",
-        "Three jobs have 100 % of the aggregators. Sums at the server vanish after 500 ms.",
+        "Three jobs have 100 % of the aggregators. After a fragment has collided, the server "
+        "assigns another aggregator to the next fragment at its place in the window (*rehash*). "
+        "Sums at the server vanish after 500 ms.",
         State.SIMULATED,
         "A round trip takes 5 µs here, and a run a few milliseconds, so the workers find free "
         "aggregators a hundred times sooner.",
