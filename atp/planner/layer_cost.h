@@ -41,9 +41,9 @@ struct Demand {
 // the order ring, hierarchical, aggregation. Empty if none can run.
 //
 // Reduce-scatters use the collective that is cheapest for them, and so do all-gathers,
-// independently of the all-reduces. With ring and hierarchical they cost half as much as an all-reduce.
-// Switches do only whole sums: a slice is taken from a whole sum, or slices are summed with zeros
-// elsewhere.
+// independently of the all-reduces. With ring and hierarchical they cost half as much as an
+// all-reduce. Switches do only whole sums: a slice is taken from a whole sum, or slices are summed
+// with zeros elsewhere.
 std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element);
