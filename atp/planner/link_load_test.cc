@@ -22,7 +22,6 @@ using testing::Paths;
 
 constexpr int kTopologies = 3000;
 constexpr std::uint64_t kMaxTestDevices = 48;
-constexpr std::uint32_t kMaxFullMembers = 4;  // averages over 24 orders of siblings
 
 struct Scenario {
   Interconnect interconnect;
