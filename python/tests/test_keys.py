@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import atp.torch
 from atp.torch import Options
 from atp.torch._meeting import Meeting
 
@@ -53,6 +54,48 @@ def test_a_group_without_a_key_is_refused_by_nodes_that_have_one(ranks, network)
     for outcome in ranks.outcomes(2, lambda rank: None, route=network.route):
         assert outcome.error.startswith("DistBackendError")
         assert "the node serves only jobs with a key" in outcome.error
+
+
+def sums(rank):
+    dist.all_reduce(torch.ones(5000))
+    stats = atp.torch.stats()
+    return (stats["choice"] or {"reason": stats["algorithm"]})["reason"]
+
+
+@pytest.fixture(scope="module")
+def keyless():
+    with Network(None) as network:
+        yield network
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "where", "reason"),
+    [
+        ("auto", "keyed nodes", "in the network: the job has a key, and rings have none"),
+        ("auto", "one host", "the host's memory: all ranks are on one host"),
+        ("auto", "nodes without keys", None),
+        ("auto", "no route", None),
+        ("ring", "no route", "ring"),
+        ("ring", "keyed nodes", "ring"),
+    ],
+)
+def test_with_a_key_only_a_user_chooses_a_way_without_tags(
+    ranks, network, keyless, key, monkeypatch, algorithm, where, reason
+):
+    monkeypatch.setenv("ATP_KEY_FILE", str(key))
+    routes = {"keyed nodes": network.route, "nodes without keys": keyless.route}
+    outcomes = ranks.outcomes(
+        2,
+        sums,
+        pg_options=Options(algorithm=algorithm),
+        route=routes.get(where, ""),
+        memory=where == "one host",
+    )
+    for outcome in outcomes:
+        if reason is not None:
+            assert (outcome.value, outcome.error) == (reason, None)
+        else:
+            assert "ATP_ALGORITHM=ring or Options(algorithm='ring')" in outcome.error
 
 
 def test_a_bad_key_file_is_an_error_that_names_it(ranks, network, tmp_path, monkeypatch):

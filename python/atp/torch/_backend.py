@@ -1,6 +1,7 @@
 """Registers the backend with torch.distributed, and makes its process groups."""
 
 import atexit
+import dataclasses
 import functools
 import types
 
@@ -18,7 +19,13 @@ except ImportError as error:
 
 from atp.torch import _metrics
 from atp.torch._address import own_host, this_host
-from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
+from atp.torch._choice import (
+    FIGURES_VARIABLE,
+    NO_ROUTE,
+    WHY_NO_RING,
+    choose_ways,
+    given_figures,
+)
 from atp.torch._keys import GroupKeys
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
@@ -76,7 +83,8 @@ def _create_of_fixed_ranks(group, asked):
     network = functools.partial(
         _in_network, group, options, job, asked.route_name, recorded=recorded, job_keys=keys.text
     )
-    backend = _make(group, meeting, options, network, job, listener, figures, recorded)
+    make = _make_keyed if keys.are_in_use and options.algorithm == "auto" else _make
+    backend = make(group, meeting, options, network, job, listener, figures, recorded)
     # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
@@ -131,6 +139,24 @@ def _make(group, meeting, options, network, job, listener, figures, recorded):
     backend = network(in_memory, host_of)
     if options.algorithm == "auto":
         backend.choice = "the host's memory: all ranks are on one host"
+    return backend
+
+
+def _make_keyed(group, meeting, options, network, job, listener, figures, recorded):
+    """The same for "auto" with a key: a ring has no tags, so only a user may choose one."""
+    in_memory = options.host_memory and meeting.on_one_host
+    if not in_memory and not options.route:
+        raise RuntimeError(f"{NO_ROUTE}; {WHY_NO_RING}")
+    explicit = dataclasses.replace(options, algorithm="innetwork")
+    try:
+        backend = _make(group, meeting, explicit, network, job, listener, figures, recorded)
+    except RuntimeError as error:
+        raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
+    backend.choice = (
+        "the host's memory: all ranks are on one host"
+        if in_memory
+        else "in the network: the job has a key, and rings have none"
+    )
     return backend
 
 

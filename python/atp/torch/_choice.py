@@ -24,7 +24,12 @@ _PROBED = (1024, 16384, 262144)
 _ROUNDS = 3
 _PROBE_LIMIT_NS = 800_000_000
 
-_NO_ROUTE = "no route to a server was given: set ATP_ROUTE or Options.route"
+NO_ROUTE = "no route to a server was given: set ATP_ROUTE or Options.route"
+# The end of an error: why "auto" does not use the other way.
+WHY_NO_RING = (
+    "this job has a key (ATP_KEY_FILE), and the connections of a ring have none, so only an "
+    "explicit choice makes its ranks sum over one: ATP_ALGORITHM=ring or Options(algorithm='ring')"
+)
 
 _log = logging.getLogger("atp.torch")
 
@@ -85,7 +90,7 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
     if group is None:
         reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"
         # Not a problem but the usual case, where nobody has set up a switch or a server.
-        is_wanted = why_no_network == _NO_ROUTE
+        is_wanted = why_no_network == NO_ROUTE
         level = logging.INFO if is_wanted else logging.WARNING
         return _chosen(meeting, ring_group(ring), reason, level)
     if ring is None:
@@ -116,7 +121,7 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
 
 
 def _no_route():
-    raise RuntimeError(_NO_ROUTE)
+    raise RuntimeError(NO_ROUTE)
 
 
 def _chosen(meeting, group, reason: str, level: int = logging.INFO):
@@ -134,8 +139,8 @@ def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
     except RuntimeError as failure:
         error = _first_line(failure)
     errors = meeting.exchange(f"way/{way}", error or "-", timeout)
-    if set(errors) == {_NO_ROUTE}:
-        return None, _NO_ROUTE
+    if set(errors) == {NO_ROUTE}:
+        return None, NO_ROUTE
     why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})
     return (None, why) if why else (made, "")
 

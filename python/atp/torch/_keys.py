@@ -55,6 +55,7 @@ class GroupKeys:
         """own: the key in this rank's file, an `atp._C.Tenant`. are_used: whether keys are used."""
         self._own = own
         self._led = _given if are_used and own is None else None
+        self.are_in_use = False  # whether the group's packets have tags, once all have met
         self.text = ""  # for a rank without a file, once all have met: the keys of the group's job
 
     @property
@@ -85,6 +86,7 @@ class GroupKeys:
 
         first: what rank 0 has published with the job's number.
         """
+        self.are_in_use = bool(first)
         if not first:
             if self._own_mark:
                 raise ValueError(
