@@ -5,9 +5,9 @@ PRESET ?= release
 # Not PYTHON, which chooses the interpreter for tools/setup: make would override it with ours.
 venv_python := .venv/bin/python
 SEEDS ?= 1000000
-# A translation unit that includes torch needs about 1 GB, so run no more jobs than cores.
+# cmake/AtpJobs.cmake compiles fewer sources at once if there is little memory.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
-configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
+configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE="$(CURDIR)/$(venv_python)" >/dev/null
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-tp test test-real-programs test-packages build package bench papers ns3 soak fuzz sanitize format lint clean

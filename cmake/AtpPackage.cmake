@@ -9,12 +9,12 @@ option(ATP_SERVICES "Install systemd units and /etc/atp; for packages" OFF)
 install(TARGETS atp RUNTIME)
 install(CODE "
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
-  execute_process(COMMAND $<TARGET_FILE:atp> help --install \${prefix} COMMAND_ERROR_IS_FATAL ANY)
-  file(GLOB pages \${prefix}/share/man/man1/atp*.1)
+  execute_process(COMMAND \"$<TARGET_FILE:atp>\" help --install \"\${prefix}\" COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB pages \"\${prefix}/share/man/man1/atp*.1\")
   execute_process(COMMAND gzip --best --no-name --force \${pages} COMMAND_ERROR_IS_FATAL ANY)
-  file(MAKE_DIRECTORY \${prefix}/share/doc/atp)
-  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/licences
-                  OUTPUT_FILE \${prefix}/share/doc/atp/copyright COMMAND_ERROR_IS_FATAL ANY)
+  file(MAKE_DIRECTORY \"\${prefix}/share/doc/atp\")
+  execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/tools/licences\"
+                  OUTPUT_FILE \"\${prefix}/share/doc/atp/copyright\" COMMAND_ERROR_IS_FATAL ANY)
 ")
 # The folders are the repository's, so the pages' links to each other work.
 install(DIRECTORY examples/topologies DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

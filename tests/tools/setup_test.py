@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.requirements import privileged
+
 ROOT = Path(__file__).parents[2]
 REAL_TOOLS = (
     *("awk", "bash", "c++", "cat", "cmake", "dirname", "echo", "env", "grep", "ln", "ninja", "rm"),
-    *("sort", "tee", "xargs"),
+    *("realpath", "sort", "stat", "tee", "xargs"),
 )
 DF = """#!/bin/sh
 echo "Filesystem 1048576-blocks Used Available Capacity Mounted on"
@@ -98,6 +100,7 @@ class Machine:
         (self.modules / "torch.py").write_text(TORCH)
 
     def add_tool(self, name, script):
+        (self.stubs / name).unlink(missing_ok=True)  # it may lead to the real one
         (self.stubs / name).write_text(script)
         (self.stubs / name).chmod(0o755)
 
@@ -107,10 +110,10 @@ class Machine:
     def add_sudo(self):
         self.add_tool("sudo", LOGGED.format(name="sudo", then='exec "$@"'))
 
-    def setup(self, *arguments, **environment):
+    def setup(self, *arguments, inside=(), **environment):
         self.log.write_text("")
         return subprocess.run(
-            [self.checkout / "tools" / "setup", *arguments],
+            [*inside, self.checkout / "tools" / "setup", *arguments],
             env={
                 "PATH": str(self.stubs),
                 "PYTHONPATH": str(self.modules),
@@ -374,10 +377,52 @@ def test_the_environment_has_the_program(machine):
 
 
 def test_no_python_at_all_ends_with_a_way_to_choose_one(machine):
-    result = machine.setup("--no-packages", PYTHON="/no/such/python")
+    (machine.stubs / "python3").unlink()
+    result = machine.setup("--no-packages")
     assert result.returncode == 1
     assert "setup: Python 3.11 or newer is needed, found none. Choose:\n" in result.stderr
     assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
+
+
+@pytest.mark.parametrize("chosen", ["/no/such/python", "python9"])
+def test_a_chosen_python_that_does_not_exist_is_named(machine, chosen):
+    machine.missing = "cmake"
+    result = machine.setup(PYTHON=chosen)
+    assert result.returncode == 1
+    assert f"setup: PYTHON={chosen}: there is no such program." in result.stderr
+    assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
+    assert machine.done() == []
+
+
+@pytest.mark.parametrize("place", [".", ".venv", "build"])
+def test_a_place_of_another_user_is_named_with_its_owner(machine, place):
+    """Made-up tests of access, as root may write anywhere."""
+    (machine.checkout / place).mkdir(exist_ok=True)
+    env = machine.stubs / "not-writable.sh"
+    env.write_text(
+        f'test() {{ [ "$1 $2" != "-w {place}" ] && builtin test "$@"; }}\n'
+        f'[() {{ if builtin [ "$1 $2" = "-w {place}" ]; then return 1; fi; builtin [ "$@"; }}\n'
+    )
+    machine.add_tool("id", '#!/bin/sh\n[ "$1" = -un ] && echo ada || echo 1000\n')
+    machine.add_tool("stat", "#!/bin/sh\necho grace\n")
+    result = machine.setup(BASH_ENV=str(env))
+    assert result.returncode == 1
+    shown = str(machine.checkout / place).removesuffix("/.")
+    assert f"setup: {shown} belongs to grace, and you (ada) may not write there." in result.stderr
+    assert f"chown -R ada '{shown}'" in lines_of(result.stderr)
+    assert machine.done() == []
+
+
+def test_a_read_only_checkout_is_called_that(machine):
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+    inside = privileged("unshare", "--mount", "sh", "-c", mount, "sh", machine.checkout)
+    path = f"{machine.stubs}:{os.environ['PATH']}"
+    result = machine.setup(inside=inside, PATH=path)
+    assert result.returncode == 1
+    said = f"setup: the file system of {machine.checkout} is read-only, and the build writes there."
+    assert said in result.stderr
+    assert f"git clone '{machine.checkout}' /path/to/atp" in lines_of(result.stderr)
+    assert machine.done() == []
 
 
 @pytest.mark.parametrize("goal", ["build", "demo", "demo-tp", "test", "papers", "soak", "lint"])
