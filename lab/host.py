@@ -68,6 +68,15 @@ class Host:
         some = f"numgen random mod 10000 < {of_ten_thousand}" if per_cent < 100 else ""
         self.exec("nft", f"add rule inet lose in meta l4proto {{ tcp, udp }} {some} drop")
 
+    def drop_udp_from(self, address):
+        """Drops what UDP brings from an address: a link that is cut in one direction."""
+        self.exec("nft", "add table inet cut")
+        self.exec("nft", "add chain inet cut in { type filter hook input priority 0 ; }")
+        self.exec("nft", f"add rule inet cut in ip saddr {address} meta l4proto udp drop")
+
+    def end_drops(self):
+        self.exec("nft", "delete table inet cut")
+
     def pids(self):
         """The ids of the processes on this host."""
         return pids(self.namespace)

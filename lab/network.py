@@ -126,6 +126,10 @@ class Network:
         bridge = f"{self._rack_of[name]}.br"
         run(*self._ip(bridge), "link", "set", "dev", name, state)
 
+    def set_uplink(self, rack, state):
+        """Sets the cable between a rack and the core "down" or "up" again."""
+        run(*self._ip(f"{rack}.br"), "link", "set", "dev", "uplink", state)
+
     def link(self, one, other, mtu, *subnets):
         """Connects two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
         device = f"to-{other}", f"to-{one}"

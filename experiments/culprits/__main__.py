@@ -3,12 +3,12 @@ page of `atp view`.
 
     .venv/bin/python -m experiments.culprits [--trials N] [--only WORDS] [--calm S] [FOLDER]
 
-Real processes in namespaces: two racks of two workers with a switch each, and a server. Each trial
-starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs it in one of nine
-ways (disturbances.py). A rank that names any rank other than the culprit, as awaited, lost or the
-first to leave, has named the wrong one. `--calm S` runs an undisturbed job for S seconds beside two
-busy processes; no rank and no place may then name anybody. Writes culprits.csv into FOLDER
-(default: out/culprits).
+Real processes in namespaces: two racks of two workers with a switch each, a switch above both, and
+a server. Each trial starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs
+it in one way (disturbances.py). A rank that names anybody whom that disturbance does not allow, as
+silent, refusing, awaited, lost or the first to leave, has named the wrong one. `--calm S` runs an
+undisturbed job for S seconds beside two busy processes; no rank and no place may then name anybody.
+Writes culprits.csv into FOLDER (default: out/culprits).
 """
 
 import csv
@@ -22,39 +22,50 @@ import time
 from pathlib import Path
 
 from experiments import report
-from experiments.culprits.disturbances import ADDRESS, DISTURBANCES, SERVER, SWITCH, VICTIM
+from experiments.culprits.disturbances import DISTURBANCES, KEYS, SERVER, SPINE, SWITCH
 from experiments.report import BUILD
 from lab.cluster import Cluster
 
 ATP = BUILD / "bin" / "atp"
 HERE = Path(__file__).parent
 HOSTS = ("a1", "a2", "b1", "b2")
-SWITCHES = {"a0": SWITCH, "b0": "10.77.2.1:5501"}
+SWITCHES = {"a0": SWITCH, "b0": "10.77.2.1:5501", "s0": SPINE}
 VIEW = "127.0.0.1:5580"
 PLACES = ("status", "metrics", "page")
 START_S = 40
+TENANT = f"vision {'0f' * 32}\n"
+# Whom a line blames: the first node that is silent or refuses, or the ranks that are missing.
+BLAMED_NODE = re.compile(
+    r"(?:switch|server) ([\d.]+:\d+) (?:no longer answers|did not answer|does not answer|refused)"
+)
+BLAMED_RANKS = re.compile(
+    r"(?:waiting for|lost:?|by|because of) ranks? (\d[^:;,]*?)(?:, which|:|;|$| lost| left)"
+    r"|^.*?\branks? (\d[^:;,]*?) (?:left|lost|receives? nothing|has received nothing)"
+)
 
 
 class Trial:
     """Nodes, the page, its watcher and a job of four ranks; all end with the `with` block."""
 
-    def __init__(self, cluster, number):
-        self.cluster, self.started = cluster, []
-        watched = []
+    def __init__(self, cluster, number, keys=False):
+        self.cluster, self.number, self.started = cluster, number, []
+        watched, folder = [], cluster.network.folder
+        self.env = {"ATP_KEY_FILE": folder / "key"} if keys else {}
+        for name in (KEYS, "key"):
+            (folder / name).write_text(TENANT)
+            (folder / name).chmod(0o600)
         for host, address in {**SWITCHES, "s1": SERVER}.items():
             metrics = address.replace(":5", ":9")
             role = ["server"] if address == SERVER else ["switch", "--upstream", "10.0.0.0/8"]
-            options = ("--listen", address, "--status-from", "10.0.0.0/8", "--metrics", metrics)
+            options = ("--listen", address, "--status-from", "10.0.0.0/8", "--metrics", metrics,
+                       *(("--keys", folder / KEYS) if keys else ()))  # fmt: skip
             self._start(host, ATP, *role, *options)
             watched.append(f"{address}=http://{metrics}/metrics")
         for process in self.started:
             cluster.network.wait_for_line(process, "listening on", START_S)
         nodes = (*SWITCHES.values(), SERVER)
         self._start("s1", ATP, "view", "--listen", VIEW, "--interval", 0.5, *nodes)
-        words = ("--ranks-per-host", 1, "--job", 7, "--incarnation", number)
-        bench = (ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-n", 1_000_000, "-w", 0)
-        self.job = cluster.start_job(HOSTS, *bench, options=words)
-        self.started += self.job
+        self.start_job(7)
         for part in self.job:
             self._wait(lambda part=part: self.said(part), "the ranks")
         self._wait(lambda: "values per fragment" in self.said(self.job[0]), "all to join")
@@ -62,6 +73,12 @@ class Trial:
         self.watcher = self._start("s1", sys.executable, HERE / "watcher.py", ATP, page, *watched)
         self._wait(lambda: self.said(self.watcher).count("{") > 2 * len(SWITCHES), "the watcher")
         time.sleep(1)
+
+    def start_job(self, job):
+        words = ("--ranks-per-host", 1, "--job", job, "--incarnation", self.number)
+        bench = (ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-n", 1_000_000, "-w", 0)
+        self.job = self.cluster.start_job(HOSTS, *bench, options=words, env=self.env)
+        self.started += self.job
 
     def _start(self, host, *words):
         process = self.cluster[host].start(*words)
@@ -98,16 +115,24 @@ class Trial:
         return [line for line in lines if re.search(r"rank \d|switch 10|server 10|ranks \d", line)
                 and not re.search(r"started \d+ of|^#", line)]  # fmt: skip
 
-    def wrongly_named(self):
-        """The lines that name a rank other than the victim as the one to blame."""
-        blame = r"(?:for|lost:?|by) ranks? (\d+)|^.*?rank (\d+)(?: \([\d.]+\))? (?:left|lost)"
+    def blamed(self, line):
+        """Whom a line of a rank names: nodes by address, ranks as "rank 1"."""
+        if found := BLAMED_NODE.search(line):
+            return {found[1]}
+        names = set()
+        for found in BLAMED_RANKS.finditer(line):
+            text = re.sub(r"\([^)]*\)", "", found[1] or found[2])
+            names |= {f"rank {number}" for number in re.findall(r"\d+", text)}
+        return names
+
+    def wrongly_named(self, disturbance):
+        """The lines that name anybody else, from the disturbance on."""
         wrong = []
         for rank in range(len(HOSTS)):
-            for line in self.complaints(rank):
-                for found in re.finditer(blame, line):
-                    number = int(found[1] or found[2])
-                    if number not in (VICTIM, rank):
-                        wrong.append(f"rank {rank}: {line}")
+            allowed = {disturbance.culprit, *disturbance.told.values(), *disturbance.also}
+            for line in self.complaints(rank)[self.before[rank] :]:
+                if others := self.blamed(line) - allowed:
+                    wrong.append(f"rank {rank} names {', '.join(sorted(others))}: {line}")
         return wrong
 
     def in_places(self, since, culprit):
@@ -124,20 +149,25 @@ class Trial:
 
     def run(self, disturbance):
         """Seconds until each rank and place named the culprit, and the wrong names."""
-        rank_text = rf"rank {VICTIM}\b.*{re.escape(ADDRESS)}|rank {VICTIM}\b"
-        wanted = rank_text if disturbance.culprit.startswith("rank") else disturbance.culprit
-        before = {rank: len(self.complaints(rank)) for rank in disturbance.told}
+        self.before = {rank: len(self.complaints(rank)) for rank in range(len(HOSTS))}
         since, on_ranks = time.time(), {}
         end = disturbance.begin(self.cluster)
+        if disturbance.new_job:
+            self.before = dict.fromkeys(range(len(HOSTS)), 0)
+            since = time.time()
+            self.start_job(8)
+        places = PLACES if disturbance.in_places else ()
         while time.time() < since + disturbance.patience_s:
             for rank in set(disturbance.told) - set(on_ranks):
-                if any(re.search(wanted, line) for line in self.complaints(rank)[before[rank] :]):
+                new = self.complaints(rank)[self.before[rank] :]
+                if any(disturbance.told[rank] in self.blamed(line) for line in new):
                     on_ranks[rank] = time.time() - since
             in_places = self.in_places(since, disturbance.culprit)
-            if len(on_ranks) == len(disturbance.told) and len(in_places) == len(PLACES):
-                break
+            if disturbance.told and len(on_ranks) == len(disturbance.told):
+                if all(place in in_places for place in places):
+                    break
             time.sleep(0.02)
-        wrong = self.wrongly_named() if disturbance.spares_the_nodes else []
+        wrong = self.wrongly_named(disturbance)
         end()
         return {
             "ranks": max(on_ranks.values(), default=None)
@@ -192,23 +222,27 @@ def main(words):
             for disturbance in chosen:
                 found = []
                 for trial in range(words.trials):
-                    with Trial(cluster, trial + 1) as running:
+                    with Trial(cluster, trial + 1, disturbance.keys) as running:
                         found.append(running.run(disturbance))
                     print(f"{disturbance.name}, {trial + 1} of {words.trials}: {found[-1]}",
                           flush=True)  # fmt: skip
                 wrong += [f"{disturbance.name}: {line}" for one in found for line in one["wrong"]]
+                asked = {"ranks": disturbance.told, **dict.fromkeys(PLACES, disturbance.in_places)}
                 columns = {
-                    what: text_of([one[what] for one in found]) for what in ("ranks", *PLACES)
+                    what: text_of([one[what] for one in found]) if asked[what] else "not asked"
+                    for what in asked
                 }
-                rows.append({"": disturbance.name, "trials": words.trials, **columns,
+                rows.append({"": disturbance.name, "trials": words.trials,
+                             "named": ", ".join(sorted({*disturbance.told.values()})) or "nobody",
+                             "by ranks": ", ".join(map(str, sorted(disturbance.told))), **columns,
                              "wrong names": sum(len(one["wrong"]) for one in found)})  # fmt: skip
             said = calm(cluster, words.calm) if words.calm else []
         finally:
             cluster.delete()
-    print("| | slowest rank | `atp status` | metrics | page | wrong names |")
-    print("|---|---|---|---|---|---|")
+    print("| | trials | named | by ranks | slowest | `atp status` | metrics | page | wrong names |")
+    print("|" + "---|" * 9)
     for row in rows:
-        print("| " + " | ".join(str(row[c]) for c in ("", "ranks", *PLACES, "wrong names")) + " |")
+        print("| " + " | ".join(str(cell) for cell in row.values()) + " |")
     print("\n".join([*wrong, *said]))
     if words.calm:
         print(
