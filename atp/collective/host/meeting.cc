@@ -82,6 +82,7 @@ class Meeting {
   void check_numbers(const Hello& hello);
   void take(UnixLine line);
   std::string missing() const;
+  std::optional<std::size_t> first_lost(const UnixLine& listener) const;
   Result<HostPlace> make() const;
   Result<HostPlace> take_place(Segment segment) const;
   Result<std::string> hand_out(const Result<HostPlace>& place);
@@ -153,10 +154,26 @@ void Meeting::take(UnixLine line) {
   }
 }
 
+// Waits for the next caller or until the time is up. Returns a rank whose process has ended before:
+// a rank that waits for the segment says nothing.
+std::optional<std::size_t> Meeting::first_lost(const UnixLine& listener) const {
+  std::vector<const UnixLine*> waited{&listener};
+  std::vector<std::size_t> ranks{0};
+  for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
+    if (!lines_[rank].is_open()) continue;
+    waited.push_back(&lines_[rank]);
+    ranks.push_back(rank);
+  }
+  const Result<std::size_t> ready = UnixLine::first_ready(waited, until_);
+  if (!ready || ready.value() == 0) return std::nullopt;
+  return ranks[ready.value()];
+}
+
 Status Meeting::gather() {
   Result<UnixLine> listener = UnixLine::listen(name_of(options_));
   if (!listener) return has_no_socket(listener.error());
   while (!missing().empty()) {
+    if (const auto rank = first_lost(listener.value())) return lost(*rank, "its process has ended");
     Result<UnixLine> line = listener.value().accept(until_);
     if (!line && Clock::now() < until_) return line.error();
     if (!line && other_numbers_) return *other_numbers_;

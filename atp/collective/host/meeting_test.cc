@@ -90,6 +90,30 @@ TEST(HostMeeting, NamesTheRanksThatDoNotCome) {
   }
 }
 
+// Not only when the last rank has come, or the time is up.
+TEST(HostMeeting, NamesARankThatEndsWhileAnotherIsStillAwaited) {
+  const JobKey job = new_job();
+  std::thread waiting([&] {
+    const auto outcome =
+        meet_on_host({.job = job, .rank = 2, .world_size = 4, .timeout = milliseconds(100'000)});
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_THAT(outcome.error().message, HasSubstr("rank 0 has lost rank 1"));
+  });
+  std::thread ending([&] {
+    const UnixLine line = line_of(job, 1, 4);
+    std::this_thread::sleep_for(milliseconds(200));
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  const auto outcome =
+      meet_on_host({.job = job, .rank = 0, .world_size = 4, .timeout = milliseconds(100'000)});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.error().message,
+              HasSubstr("rank 0 has lost rank 1 while the ranks of this host were meeting"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(50));
+  ending.join();
+  waiting.join();
+}
+
 // A rank with less patience than rank 0 is told who is missing, and does not take rank 0 for lost.
 TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
   const JobKey job = new_job();

@@ -72,14 +72,23 @@ Result<UnixLine> UnixLine::listen(const std::string& name) {
   return line;
 }
 
-Status UnixLine::wait_readable(Time until) const {
+Result<std::size_t> UnixLine::first_ready(std::span<const UnixLine* const> lines, Time until) {
+  std::vector<pollfd> waited;
+  waited.reserve(lines.size());
+  for (const UnixLine* line : lines) waited.push_back({line->descriptor_, POLLIN, 0});
   for (;;) {
-    pollfd waited{descriptor_, POLLIN, 0};
-    const int ready = poll(&waited, 1, milliseconds_until(until));
-    if (ready > 0) return ok_status();
+    const int ready = poll(waited.data(), waited.size(), milliseconds_until(until));
     if (ready < 0 && errno != EINTR) return failed("cannot poll a Unix socket");
     if (ready == 0) return Error{"no message arrived in time"};
+    for (std::size_t i = 0; ready > 0 && i < waited.size(); ++i) {
+      if (waited[i].revents != 0) return i;
+    }
   }
+}
+
+Status UnixLine::wait_readable(Time until) const {
+  const Result<std::size_t> ready = first_ready(std::array{this}, until);
+  return ready ? ok_status() : Status(ready.error());
 }
 
 Result<UnixLine> UnixLine::accept(Time until) const {

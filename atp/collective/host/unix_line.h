@@ -25,6 +25,8 @@ class UnixLine {
   static Result<UnixLine> make();
   static Result<UnixLine> listen(const std::string& name);
   Result<UnixLine> accept(Time until) const;
+  // The place of the first of these lines that has a message, a caller, or no peer any more.
+  static Result<std::size_t> first_ready(std::span<const UnixLine* const> lines, Time until);
   // Fails at once if no process listens there; may be called again.
   Status call(const std::string& name, Time until) const;
 
