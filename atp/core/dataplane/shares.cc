@@ -57,32 +57,24 @@ Shares::Id Shares::enter(std::uint32_t job, const JobOwner& owner) {
 void Shares::leave_tenant(Id id) {
   Entry& entry = entries_[id];
   if (entry.tenant == kNoTenant) return;
-  std::erase(tenants_[entry.tenant].jobs, id);
-  note_tenant(entry.tenant, -static_cast<int>(entry.share.held));
+  TenantShare& tenant = tenants_[entry.tenant];
+  tenant.held -= entry.share.held;
+  --tenant.jobs;
   entry.tenant = kNoTenant;
 }
 
 void Shares::enter_tenant(Id id, const JobOwner& owner) {
-  auto tenant = std::find_if(tenants_.begin(), tenants_.end(), [&](const TenantShare& known) {
-    return known.tenant == owner.tenant || known.jobs.empty();
-  });
+  const auto find = [&](auto&& fits) {
+    return std::find_if(tenants_.begin(), tenants_.end(), fits);
+  };
+  auto tenant = find([&](const TenantShare& t) { return t.jobs > 0 && t.tenant == owner.tenant; });
+  if (tenant == tenants_.end()) tenant = find([](const TenantShare& t) { return t.jobs == 0; });
   if (tenant == tenants_.end()) tenant = tenants_.emplace(tenant);
   tenant->tenant = owner.tenant;
   tenant->quota = owner.quota.aggregators;
-  tenant->jobs.push_back(id);
-  Entry& entry = entries_[id];
-  entry.tenant = static_cast<std::uint32_t>(tenant - tenants_.begin());
-  note_tenant(entry.tenant, static_cast<int>(entry.share.held));
-}
-
-void Shares::note_tenant(std::uint32_t tenant, int change) {
-  TenantShare& share = tenants_[tenant];
-  share.held += static_cast<std::uint32_t>(change);
-  const std::uint32_t left = share.quota > share.held ? share.quota - share.held : 0;
-  for (const Id id : share.jobs) {
-    atp_share& job = entries_[id].share;
-    job.quota = std::min(quota_of_job(), job.held + left);
-  }
+  tenant->held += entries_[id].share.held;
+  ++tenant->jobs;
+  entries_[id].tenant = static_cast<std::uint32_t>(tenant - tenants_.begin());
 }
 
 void Shares::leave(Id id) { --entries_[id].trees; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -46,17 +47,27 @@ class Shares {
   Id enter(std::uint32_t job, const JobOwner& owner = {});
   void leave(Id id);
 
-  const atp_share& operator[](Id id) const { return entries_[id].share; }
+  // The job's share as the pipeline needs it, which reads only one quota: at most what the job
+  // holds and its tenant has left.
+  atp_share operator[](Id id) const {
+    const Entry& entry = entries_[id];
+    atp_share share = entry.share;
+    if (entry.tenant == kNoTenant) return share;
+    const TenantShare& tenant = tenants_[entry.tenant];
+    const std::uint32_t left = tenant.quota > tenant.held ? tenant.quota - tenant.held : 0;
+    share.quota = std::min(share.quota, share.held + left);
+    return share;
+  }
   // How many aggregators hold a sum or its result. The table could be searched for them, but each
   // status of a node needs the number, and a table is far larger than the processor's caches.
   std::size_t held() const;
   void note_claim(Id id) {
     ++entries_[id].share.held;
-    if (entries_[id].tenant != kNoTenant) note_tenant(entries_[id].tenant, 1);
+    if (entries_[id].tenant != kNoTenant) ++tenants_[entries_[id].tenant].held;
   }
   void note_release(Id id) {
     --entries_[id].share.held;
-    if (entries_[id].tenant != kNoTenant) note_tenant(entries_[id].tenant, -1);
+    if (entries_[id].tenant != kNoTenant) --tenants_[entries_[id].tenant].held;
   }
 
   bool operator==(const Shares&) const = default;
@@ -74,20 +85,18 @@ class Shares {
     bool operator==(const Entry&) const = default;
   };
 
-  // A tenant that has a quota. The pipeline reads only a job's own quota, so each job's is lowered
-  // to what its tenant has left.
+  // A tenant that has a quota. A tenant has one place, whatever other places are free.
   struct TenantShare {
     std::uint32_t tenant = 0;
     std::uint32_t quota = 0;
     std::uint32_t held = 0;
-    std::vector<Id> jobs;  // few: a quota of aggregators should come with a quota of jobs
+    std::uint32_t jobs = 0;  // entries that refer to it; 0: the place is free
     bool operator==(const TenantShare&) const = default;
   };
 
   Id entry_of(std::uint32_t job);
   void leave_tenant(Id id);
   void enter_tenant(Id id, const JobOwner& owner);
-  void note_tenant(std::uint32_t tenant, int change);
   std::uint32_t quota_of_job() const { return config_.quota == 0 ? aggregators_ : config_.quota; }
   void give_region(atp_share& share) const;
   bool is_taken(std::uint32_t first) const;

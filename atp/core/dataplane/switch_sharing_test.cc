@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "atp/core/dataplane/switch_rig_test.h"
 #include "atp/core/testing_owners.h"
 
@@ -152,6 +155,49 @@ TEST(SwitchSharing, TheJobsOfATenantHoldNoMoreThanItsQuotaTogether) {
   rig.answer(1, 0);
   EXPECT_TRUE(rig.keeps(2, 8)) << "what one job frees, another of the tenant may take";
   EXPECT_FALSE(rig.keeps(1, 9));
+}
+
+// The table has four trees, so that a job that begins takes the place of one that has left.
+TEST(SwitchSharing, ATenantHasOneQuotaWhicheverPlacesInTheTablesAreFree) {
+  struct Row {
+    const char* name;
+    std::vector<std::uint32_t> begin;  // jobs of tenant `job / 10`, in this order
+    std::vector<std::uint32_t> end;
+    std::vector<std::uint32_t> then;  // further jobs of tenant 2
+  };
+  const Row rows[] = {
+      {"the place before its own is free", {10, 20, 30, 31}, {10}, {21}},
+      {"the place after its own is free", {20, 10, 30, 31}, {10}, {21}},
+      {"places on both sides are free", {10, 20, 30, 11}, {10, 30, 11}, {21, 22}},
+      {"others end one by one", {10, 30, 40, 20}, {10, 30, 40}, {21, 22, 23}},
+      {"its own first job has ended", {20, 10, 30, 21}, {20}, {22}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    TestOwners owners;
+    for (std::uint32_t job = 10; job < 50; ++job) {
+      owners.by_job[job] = {.tenant = job / 10, .quota = {.aggregators = 2}};
+    }
+    Jobs rig({}, &owners);
+    for (const std::uint32_t job : row.begin) rig.enter(job);
+    for (const std::uint32_t job : row.end) rig.depart(job);
+    std::vector<std::uint32_t> of_two;
+    for (const std::uint32_t job : row.begin) {
+      const bool has_ended = std::count(row.end.begin(), row.end.end(), job) > 0;
+      if (job / 10 == 2 && !has_ended) of_two.push_back(job);
+    }
+    for (const std::uint32_t job : row.then) {
+      rig.enter(job);
+      of_two.push_back(job);
+    }
+    std::size_t held = 0;
+    for (std::uint64_t sequence = 0; sequence < 3; ++sequence) {
+      for (std::size_t i = 0; i < of_two.size(); ++i) {
+        held += rig.keeps(of_two[i], sequence + 3 * i) ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(held, 2u);
+  }
 }
 
 TEST(SwitchSharing, AJobThatPassesToAnotherTenantTakesItsAggregatorsAlong) {

@@ -4,7 +4,8 @@ from tools.mutants.mutant import Rule
 
 TENANT = "atp/core/tenant.cc"
 RELAY = "atp/core/dataplane/join_relay.cc"
-SHARES = "atp/core/dataplane/shares.cc"
+SHARES = "atp/core/dataplane/shares.h"
+PLACES = "atp/core/dataplane/shares.cc"
 SERVER = "atp/core/server/server.cc"
 
 RULES = [
@@ -35,7 +36,13 @@ RULES = [
     Rule(
         "a tenant may hold any number of aggregators",
         SHARES,
-        "job.quota = std::min(quota_of_job(), job.held + left);",
-        "job.quota = quota_of_job();",
+        "    share.quota = std::min(share.quota, share.held + left);\n",
+        "",
+    ),
+    Rule(
+        "a tenant gets a second quota in a place that is free before its own",
+        PLACES,
+        "return t.jobs > 0 && t.tenant == owner.tenant;",
+        "return t.jobs == 0 || t.tenant == owner.tenant;",
     ),
 ]
