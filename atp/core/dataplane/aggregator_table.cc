@@ -1,6 +1,7 @@
 #include "atp/core/dataplane/aggregator_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -17,6 +18,7 @@ namespace atp {
 AggregatorTable::AggregatorTable(std::uint32_t aggregators, std::uint16_t max_value_count)
     : max_value_count_(max_value_count),
       aggregators_(aggregators, atp_aggregator{}),
+      held_(aggregators / 64 + 1),
       values_(std::size_t{aggregators} * 4 * max_value_count) {
   ATP_CHECK(aggregators > 0 && max_value_count > 0);
 }
@@ -25,6 +27,17 @@ std::uint8_t* AggregatorTable::values_of(std::uint32_t slot, std::size_t bytes) 
   const std::size_t room = std::size_t{4} * max_value_count_;
   ATP_CHECK(slot < aggregators_.size() && bytes <= room);
   return values_.data() + slot * room;
+}
+
+std::uint32_t AggregatorTable::next_held(std::uint32_t slot) const {
+  if (slot >= size()) return size();
+  std::size_t word = slot / 64;
+  std::uint64_t left = held_[word] & (~std::uint64_t{0} << (slot % 64));
+  while (left == 0) {
+    if (++word == held_.size()) return size();
+    left = held_[word];
+  }
+  return static_cast<std::uint32_t>(64 * word + static_cast<unsigned>(std::countr_zero(left)));
 }
 
 void AggregatorTable::apply(atp_data_op operation, std::uint8_t kind, std::uint32_t slot,

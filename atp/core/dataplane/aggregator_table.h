@@ -27,6 +27,15 @@ class AggregatorTable {
   atp_aggregator& operator[](std::uint32_t slot) { return aggregators_[slot]; }
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
 
+  // Which aggregators hold a sum, in a bitmap: the metadata of a large table does not fit into the
+  // caches, so a sweep that read the state of each would stop the switch for milliseconds.
+  void note_held(std::uint32_t slot, bool held) {
+    const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
+    held_[slot / 64] = held ? held_[slot / 64] | bit : held_[slot / 64] & ~bit;
+  }
+  // The first one from this slot on that holds a sum; size() if there is none.
+  std::uint32_t next_held(std::uint32_t slot) const;
+
   // Runs the data operation of a verdict. `in`: the incoming values (LOAD does not read them);
   // `out`: the outgoing values (only COMBINE_LOAD and LOAD write them). At most 4·max_value_count()
   // bytes, in lanes as the fragment's kind says.
@@ -40,6 +49,7 @@ class AggregatorTable {
 
   std::uint16_t max_value_count_;
   std::vector<atp_aggregator> aggregators_;
+  std::vector<std::uint64_t> held_;   // by slot, a bit each
   std::vector<std::uint8_t> values_;  // 4·max_value_count_ per aggregator
 };
 

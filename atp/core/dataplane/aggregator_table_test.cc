@@ -115,5 +115,25 @@ TEST(AggregatorTableDeathTest, MoreValuesThanASlotHoldsBreakAnInvariant) {
                "broken invariant");
 }
 
+TEST(AggregatorTable, FindsTheAggregatorsThatHoldASumAtTheEdgesOfItsWords) {
+  for (const std::uint32_t size : {1u, 63u, 64u, 65u, 128u, 1000u}) {
+    AggregatorTable table(size, 1);
+    EXPECT_EQ(table.next_held(0), size) << "all are free";
+    std::vector<std::uint32_t> held;
+    for (const std::uint32_t slot : {0u, 1u, 62u, 63u, 64u, 127u, 128u, 999u}) {
+      if (slot >= size) continue;
+      table.note_held(slot, true);
+      held.push_back(slot);
+    }
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t s = table.next_held(0); s < size; s = table.next_held(s + 1)) {
+      found.push_back(s);
+    }
+    EXPECT_EQ(found, held) << size;
+    for (const std::uint32_t slot : held) table.note_held(slot, false);
+    EXPECT_EQ(table.next_held(0), size);
+  }
+}
+
 }  // namespace
 }  // namespace atp

@@ -28,13 +28,11 @@ bool sweep_slot(SwitchTurn& turn, std::uint32_t slot) {
 
 void Sweep::run(SwitchTurn& turn) {
   if (cursor_ == 0) end_leases(turn);
-  // Skip free aggregators at next to no cost: a large table may hold little.
   const AggregatorTable& aggregators = turn.state.aggregators;
-  const Outbox& out = turn.out;
   const std::uint32_t end = aggregators.size();
-  for (std::uint32_t slot = cursor_; slot < end; ++slot) {
-    if (aggregators[slot].state != ATP_AGGREGATING) continue;
-    if (!out.has_room(1)) {
+  for (std::uint32_t slot = aggregators.next_held(cursor_); slot < end;
+       slot = aggregators.next_held(slot + 1)) {
+    if (!turn.out.has_room(1)) {
       cursor_ = slot;
       next_ = turn.now;
       return;

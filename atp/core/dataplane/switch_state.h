@@ -84,6 +84,7 @@ struct SwitchState {
     const Shares::Id holder = aggregator.share;
     const atp_verdict verdict = step(aggregator);
     const bool is_held = aggregator.state == ATP_AGGREGATING;
+    if (was_held != is_held) aggregators.note_held(slot, is_held);
     if (was_held && !is_held) trees.shares().note_release(holder);
     if (!was_held && is_held) trees.shares().note_claim(aggregator.share);
     return verdict;

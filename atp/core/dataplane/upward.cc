@@ -87,17 +87,17 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
 
   const atp_share& share = turn.state.trees.shares()[tree->share()];
   const std::uint32_t slot = atp_slot_of_share(&share, header.aggregator_index);
+  const std::uint64_t limit = tree->sequence_limit(header.stream);
   atp_fragment fragment = fragment_of(in.packet);
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_gradient(&aggregator, &tree->entry(), &share, child.words().data(),
-                           tree->sequence_limit(header.stream), nanoseconds(turn.now), &fragment);
+    return atp_on_gradient(&aggregator, &tree->entry(), &share, child.words().data(), limit,
+                           nanoseconds(turn.now), &fragment);
   });
   const auto reason = static_cast<atp_reason>(verdict.reason);
   const auto operation = static_cast<atp_data_op>(verdict.data);
   turn.count(switch_counter_of(reason));
   // Do not count dropped packets or a forged sequence far ahead, after which the honest packets
   // would be taken for repeats.
-  const std::uint64_t limit = tree->sequence_limit(header.stream);
   if (reason > ATP_LAST_DROP && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);
   }

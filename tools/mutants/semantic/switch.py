@@ -245,6 +245,12 @@ RELEASE = [
         "const bool emitted = emit_released(turn, sum, slot);",
         "const bool emitted = false;",
     ),
+    Rule(
+        "the sweep does not know what is held",
+        STATE,
+        "    if (was_held != is_held) aggregators.note_held(slot, is_held);\n",
+        "",
+    ),
     Rule("leases at a switch never end", SWEEP, "  if (cursor_ == 0) end_leases(turn);\n", ""),
 ]
 
