@@ -87,6 +87,10 @@ std::string why(const Failure& failure) {
     case RefusalReason::kTenantMemory:
       return "the job needs " + with_commas(found) + " MiB there, and its tenant has only " +
              with_commas(expected) + " MiB left";
+    case RefusalReason::kTooManyRanks:
+      return "values of 16 bits are possible with up to " + counted(expected, "rank") +
+             ", and the job has " + with_commas(found) +
+             "; use ATP_WIRE=int32, or option wire=int32";
     default: return std::string(to_string(failure.reason));
   }
 }

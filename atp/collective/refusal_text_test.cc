@@ -103,6 +103,10 @@ const Case kCases[] = {
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the job needs 900 MiB there, and its tenant "
      "has only 3 MiB left"},
+    {{RefusalReason::kTooManyRanks, 64, 128, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: values of 16 bits are possible with up to 64 ranks, and "
+     "the job has 128; use ATP_WIRE=int32, or option wire=int32"},
     {{RefusalReason::kDraining, 0, 0, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the node takes no new jobs, because it is being drained "

@@ -114,6 +114,8 @@ TEST(Packet, EachDefectHasItsError) {
       {"the highest flag", ATP_AT_FLAGS, 128, ParseError::kUnknownFlags},
       {"the maximum of sums of blocks", ATP_AT_KIND, 17, ParseError::kUnknownKind},
       {"sums of plain int16", ATP_AT_KIND, 2, ParseError::kUnknownKind},
+      {"16 bits, and more ranks than they allow", ATP_AT_KIND, ATP_KIND_SUM_BLOCKS_INT16,
+       ParseError::kUnknownKind},
       {"a kind of a later version", ATP_AT_KIND, 0x20, ParseError::kUnknownKind},
       {"a tag", ATP_AT_TAG_WORDS, 1, ParseError::kUnknownKind},
       {"a byte that must be 0", ATP_AT_ZERO, 1, ParseError::kUnknownKind},
@@ -152,7 +154,7 @@ TEST(Packet, AnUnknownVersionNeedsOnlyTheFirst12Bytes) {
 TEST(Packet, TheLargestPacketParses) {
   atp_header h = full_header();
   h.bitmap_words = ATP_BITMAP_WORDS_MAX;
-  for (const std::uint8_t kind : {ATP_KIND_SUM_BLOCKS, ATP_KIND_SUM_BLOCKS_INT16}) {
+  for (const std::uint8_t kind : {ATP_KIND_SUM_BLOCKS, ATP_KIND_EXPONENTS}) {
     h.kind = kind;
     h.value_count = static_cast<std::uint16_t>(atp_most_values(kind, ATP_VALUES_MAX));
     Bytes bytes(atp_packet_bytes(h.bitmap_words, h.kind, h.value_count));

@@ -76,6 +76,7 @@ std::string_view to_string(RefusalReason reason) {
       return "its tenant has as many jobs at the node as its quota allows";
     case RefusalReason::kTenantMemory:
       return "the job needs more memory than its tenant has left at the node";
+    case RefusalReason::kTooManyRanks: return "the job has too many ranks for values of 16 bits";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";

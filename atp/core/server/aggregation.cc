@@ -131,8 +131,13 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
   if (!fragment.complete()) fragment.flags |= in.packet.header.flags & ATP_FLAG_COLLISION;
 
   apply(down, in, index, fragment, source);
-  if (!fragment.disagreeing.empty() && !fragment.complete())
-    announce_mismatch(down, index, fragment, fragment.disagreeing);
+  if (!fragment.disagreeing.empty() && !fragment.complete()) {
+    note_mismatch(index, fragment, fragment.disagreeing);
+    if (mismatch_announced_ + turn.config.timing.answer_pause <= turn.now) {
+      mismatch_announced_ = turn.now;
+      down.status(mismatch()->name, mismatch()->message(), down.present());
+    }
+  }
   watch(stream, turn.now, turn.config.timing);
   return needs(fragment, down.members().gone());
 }
@@ -396,6 +401,9 @@ void Aggregation::answer_duplicate(Downlink& down, const Arrival& in, std::size_
   if (source != Source::kStraight) return;
   if (!in.packet.has(ATP_FLAG_RESEND) && !in.packet.has(ATP_FLAG_FLOAT)) return;
   if (!down.may_answer_waiting_for(in.packet.ranks.lowest())) return;
+  if (const Disagreement* first = mismatch()) {
+    return down.status_to(in.from, ATP_FLAG_DIRECT, first->name, first->message(), in.packet.ranks);
+  }
   down.status_to(in.from, ATP_FLAG_DIRECT, name_of(stream, fragment),
                  down.waiting_for(missing(fragment)), in.packet.ranks);
 }
@@ -419,16 +427,21 @@ void Aggregation::ask_again(Downlink& down, std::size_t stream, Fragment& fragme
   down.nack(name_of(stream, fragment), flags, due, straight_too & due);
 }
 
-void Aggregation::announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment,
-                                    const RankSet& others) {
-  ServerTurn& turn = down.turn();
-  if (turn.now < mismatch_announced_ + turn.config.timing.answer_pause) return;
-  mismatch_announced_ = turn.now;
-  StatusMessage message;
-  message.code = StatusCode::kOperationMismatch;
-  message.about = fragment.bitmap;
-  message.other = others;
-  down.status(name_of(stream, fragment), message, down.present());
+const Disagreement* Aggregation::mismatch() const {
+  if (!mismatch_) return nullptr;
+  const FragmentName& name = mismatch_->name;
+  const Fragment* fragment = streams_[name.stream - terms_.first_stream].ring.find(name.sequence);
+  return fragment != nullptr && !fragment->complete() ? &*mismatch_ : nullptr;
+}
+
+void Aggregation::note_mismatch(std::size_t stream, const Fragment& fragment,
+                                const RankSet& others) {
+  const Disagreement* first = mismatch();
+  const FragmentName name = name_of(stream, fragment);
+  if (first != nullptr && first->name != name) return;
+  // While it waits for a slot its bitmap means nothing.
+  const bool waits = fragment.mode == FragmentMode::kAwaitingFloatSlot;
+  mismatch_ = {name, waits ? fragment.ready : fragment.bitmap, others};
 }
 
 }  // namespace atp

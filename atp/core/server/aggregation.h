@@ -33,6 +33,17 @@ struct WaitedFor {
   bool operator==(const WaitedFor&) const = default;
 };
 
+// Ranks that have submitted different operations, which can never be complete.
+struct Disagreement {
+  FragmentName name;  // of the first fragment that showed it
+  RankSet about;      // the ranks with the operation that it names
+  RankSet other;      // the ranks with another one
+  StatusMessage message() const {
+    return {.code = StatusCode::kOperationMismatch, .about = about, .other = other};
+  }
+  bool operator==(const Disagreement&) const = default;
+};
+
 // How far a job has got, for displays.
 struct AggregationProgress {
   std::uint64_t fragments = 0;  // complete
@@ -59,6 +70,10 @@ class Aggregation {
   void describe(ServerTurn& turn, const atp_header& header, const CauseText& text);
   // Empty: unknown.
   CauseText description_of(std::uint32_t operation) const;
+
+  // The first mismatch, for as long as its fragment is incomplete; null: none. Later fragments may
+  // disagree because of it, and ranks leave or are lost because of it.
+  const Disagreement* mismatch() const;
 
   // Whether a fragment is incomplete and lacks one of these ranks.
   bool lacks(const RankSet& ranks) const;
@@ -136,8 +151,7 @@ class Aggregation {
                         const RankSet& ranks, Source source);
   void ask_again(Downlink& down, std::size_t stream, Fragment& fragment, std::uint8_t flags,
                  const RankSet& ranks, const RankSet& straight_too);
-  void announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment,
-                         const RankSet& others);
+  void note_mismatch(std::size_t stream, const Fragment& fragment, const RankSet& others);
 
   void check_stream(Downlink& down, std::size_t stream);
   // Sends the FLUSH or NACK that is due for a stalled fragment. Returns when the next is due.
@@ -158,6 +172,7 @@ class Aggregation {
   FloatPool floats_;
   Lateness lateness_;
   Instant next_timeout_ = kNever;
+  std::optional<Disagreement> mismatch_;
   Instant mismatch_announced_ = kLongAgo;
 };
 

@@ -120,10 +120,11 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
     return turn.now + turn.config.timing.nack_after;
   }
   announced = turn.now;
-  if (!fragment.disagreeing.empty()) {
-    announce_mismatch(down, stream, fragment, fragment.disagreeing);
-  } else if (is_crossed_for_good(down, stream, fragment)) {
-    announce_mismatch(down, stream, fragment, streams_[stream].crossing->others);
+  if (mismatch() == nullptr && is_crossed_for_good(down, stream, fragment)) {
+    note_mismatch(stream, fragment, streams_[stream].crossing->others);
+  }
+  if (const Disagreement* first = mismatch()) {
+    down.status(first->name, first->message(), down.present());
   } else {
     StatusMessage message = down.waiting_for(named_of(turn.now, fragment));
     message.cause = description_of(fragment.operation);

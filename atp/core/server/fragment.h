@@ -98,6 +98,8 @@ struct FragmentName {
   std::uint32_t operation = 0;
   std::uint32_t aggregator_index = 0;
   std::uint8_t kind = 0;
+
+  bool operator==(const FragmentName&) const = default;
 };
 
 }  // namespace atp

@@ -60,7 +60,7 @@ ServerCounter Job::fault_of_leave(const Arrival& in, const Leave& leave) const {
   }
   if (!members_.all().contains(rank)) return ServerCounter::kDropForeignRanks;
   if (!members_.known().contains(rank)) return ServerCounter::kCount;
-  // If all straight JOINs of a rank were lost, its address is unknown: its nonce must do.
+  // Without a lease of its straight path the rank's address is unknown: its nonce must do.
   const bool unheard = in.packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
   if (!unheard && members_.source_of(in.from, in.packet.ranks) == Source::kForeign) {
     return ServerCounter::kDropWrongSource;
@@ -92,6 +92,10 @@ void Job::find_culprit() {
 void Job::announce_gone(ServerTurn& turn) {
   gone_announced_ = turn.now;
   Downlink down = downlink(turn);
+  // The cause before its effect: ranks that fail because of a mismatch leave, or let leases end.
+  if (const Disagreement* first = aggregation_->mismatch()) {
+    down.status(first->name, first->message(), down.present());
+  }
   FragmentName name;
   name.stream = terms_.first_stream;
   StatusMessage message;

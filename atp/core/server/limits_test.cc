@@ -158,6 +158,39 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kStreams, 8, 9}));
 }
 
+// docs/protocol.md §5, *Blocks*: in 16 bits, the classes of 128 ranks would run into each other.
+TEST(Limits, AJobWithMoreRanksThan16BitsAllowIsRefusedWithThatFormatAlone) {
+  using enum NumberFormat;
+  struct Row {
+    const char* name;
+    NumberFormat format;
+    std::uint16_t ranks;
+    bool is_refused;
+  };
+  const Row rows[] = {
+      {"16 bits, 64 ranks", kBlocksInt16, 64, false},
+      {"16 bits, 65 ranks", kBlocksInt16, 65, true},
+      {"16 bits, the most ranks", kBlocksInt16, 1024, true},
+      {"blocks of 32 bits, 65 ranks", kBlocks, 65, false},
+      {"exact, 65 ranks", kExact, 65, false},
+      {"the fixed scale, 65 ranks", kFixed, 65, false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h;
+    TestJoin join = h.join_of(0, row.ranks, false);
+    join.bitmap_words = static_cast<std::uint8_t>(bitmap_words_for(row.ranks));
+    join.body.stream_count = 2;
+    join.body.number_format = row.format;
+    h.join(worker_endpoint(0), join);
+    const auto sent = h.take(StatusCode::kRefused);
+    ASSERT_EQ(sent.size(), row.is_refused ? 1u : 0u);
+    if (!row.is_refused) continue;
+    EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyRanks, 64, row.ranks}));
+    EXPECT_EQ(h.server.job_count(), 0u);
+  }
+}
+
 // docs/protocol.md §6, *Overflow*.
 TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnButAtMost1024) {
   const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+
 #include "atp/core/server/server_harness.h"
 
 // What the server repeats, and to whom (docs/protocol.md §6).
@@ -110,6 +113,65 @@ TEST(Aggregation, AMismatchIsAnnouncedToAllRepeatedlyWithBothSides) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
   EXPECT_EQ(h.count(ServerCounter::kStatusOperationMismatch), 2u);
+}
+
+// Any copy of the announcement may be lost, so whatever the server says later about the job says it
+// again, before anything that follows from it.
+TEST(Aggregation, TheFirstMismatchIsRepeatedForAsLongAsItHolds) {
+  using H = ServerHarness;
+  struct Row {
+    const char* name;
+    std::function<void(H&)> happens;
+    std::optional<StatusCode> after = std::nullopt;  // said in the same turn, but later
+  };
+  const Row rows[] = {
+      {"an older fragment of the stream has waited for a second",
+       [](H& h) { h.advance(milliseconds(1500)); }},
+      {"a fragment of another operation disagrees, too",
+       [](H& h) {
+         h.now += milliseconds(10);
+         h.gradient(worker_endpoint(0), {.sequence = 2, .ranks = ranks({0}), .operation = 300});
+         h.gradient(worker_endpoint(1), {.sequence = 2, .ranks = ranks({1}), .operation = 301});
+       }},
+      {"a rank repeats a fragment straight",
+       [](H& h) {
+         h.gradient(worker_endpoint(0), {.ranks = ranks({0}), .flags = ATP_FLAG_RESEND});
+       }},
+      {"a rank leaves", [](H& h) { h.leave(worker_endpoint(1), 1, nonce_of(1)); },
+       StatusCode::kLeft},
+      {"a lease ends",
+       [](H& h) {
+         for (int second = 0; second < 7; ++second) {
+           h.advance(std::chrono::seconds(1));
+           for (const Rank rank : {0, 2}) h.join_rank(rank, 3, false);
+         }
+       },
+       StatusCode::kLeaseEnded},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    H h;
+    h.join_all(3, false);
+    h.gradient(worker_endpoint(0), {.sequence = 0, .ranks = ranks({0})});
+    h.gradient(worker_endpoint(0), {.sequence = 1, .ranks = ranks({0}), .operation = 200});
+    h.gradient(worker_endpoint(1), {.sequence = 1, .ranks = ranks({1}), .operation = 201});
+    ASSERT_FALSE(h.take(StatusCode::kOperationMismatch).empty());
+    row.happens(h);
+    bool is_said = false;
+    for (const Sent& sent : h.take()) {
+      if (sent.header.type != ATP_STATUS) continue;
+      const StatusMessage status = sent.status();
+      EXPECT_NE(status.code, StatusCode::kWaitingFor);
+      if (status.nonce == 0 && status.code == row.after) EXPECT_TRUE(is_said);  // 0: to all
+      if (status.code != StatusCode::kOperationMismatch) continue;
+      is_said = true;
+      EXPECT_EQ(sent.header.sequence, 1u);
+      EXPECT_EQ(sent.header.operation, 200u);
+      EXPECT_EQ(status.about, ranks({0}));
+      EXPECT_EQ(status.other, ranks({1}));
+    }
+    EXPECT_TRUE(is_said);
+  }
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   if (packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
     return {RefusalReason::kWorldSize};
   }
+  if (join.number_format == NumberFormat::kBlocksInt16 && join.world_size > kMaxRanksOfInt16) {
+    return {RefusalReason::kTooManyRanks, kMaxRanksOfInt16, join.world_size};
+  }
   const Rank rank = packet.ranks.lowest();
   if (rank >= join.world_size) return {RefusalReason::kRank, join.world_size, rank};
   if (draining_ && !knows(packet.job())) return {RefusalReason::kDraining};

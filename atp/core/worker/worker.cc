@@ -157,14 +157,21 @@ void Worker::apply(const MembershipChange& change) {
     for (Stream& stream : streams_) stream.recovery.repeat_all(stream.window);
   }
   if (change.agreed) make_streams();
-  if (!change.failure) return;
-  if (change.failure->code == FailureCode::kRankLeft && mismatch_) {  // they left because of it
-    return fail({.code = FailureCode::kOperationMismatch,
-                 .ranks = mismatch_->about,
-                 .other = mismatch_->other,
-                 .endpoint = server()});
-  }
-  fail(*change.failure);
+  if (change.failure) fail(*change.failure);
+}
+
+// Ranks that fail because of a mismatch leave, or let their leases end. It is the cause, even if
+// this rank has not submitted the operation.
+Failure Worker::cause_of(const Failure& failure) const {
+  const bool is_effect =
+      failure.code == FailureCode::kRankLeft || failure.code == FailureCode::kRankLost ||
+      failure.code == FailureCode::kNoProgress || failure.code == FailureCode::kOverdue;
+  if (!mismatch_ || !is_effect) return failure;
+  const bool is_other = mismatch_->other.contains(config_.rank);
+  return {.code = FailureCode::kOperationMismatch,
+          .ranks = is_other ? mismatch_->other : mismatch_->about,
+          .other = is_other ? mismatch_->about : mismatch_->other,
+          .endpoint = server()};
 }
 
 void Worker::make_streams() {
@@ -182,8 +189,9 @@ void Worker::make_streams() {
   events_.push({.kind = EventKind::kJoined});
 }
 
-void Worker::fail(const Failure& failure) {
+void Worker::fail(const Failure& noticed) {
   if (!membership_.fail()) return;
+  const Failure failure = cause_of(noticed);
   bool reported = false;
   for (Stream& stream : streams_) {
     for (std::size_t i = 0; i < stream.operations.size(); ++i) {

@@ -153,7 +153,8 @@ class Worker {
   // Assigns the operation a range of sequences.
   void enqueue(Stream& stream, Operation& operation);
   void complete(Stream& stream, Operation& operation);
-  void fail(const Failure& failure);
+  void fail(const Failure& noticed);
+  Failure cause_of(const Failure& failure) const;
   bool has_pending() const;
   void check_deadlines(Instant now);
   Stream* stream_of(std::uint16_t id);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -136,23 +137,46 @@ TEST(WorkerFailure, AMismatchAnnouncedBeforeTheOperationIsSubmittedFailsIt) {
   }
 }
 
-TEST(WorkerFailure, RanksThatLeaveAfterAMismatchLeftBecauseOfIt) {
-  WorkerScript s;
-  s.join();
-  s.submit({1, 2, 3, 4});
-  s.run();
-  s.receive_status(
-      {.code = StatusCode::kOperationMismatch, .about = RankSet::of(0), .other = RankSet::of(2)},
-      kTestSwitch, 1, 5);
-  EXPECT_TRUE(s.worker.joined()) << "they disagree about an operation that is not the pending one";
-  s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
-  std::optional<Event> event;
-  while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+TEST(WorkerFailure, WhateverAMismatchBringsAboutIsReportedAsTheMismatch) {
+  struct Row {
+    const char* name;
+    std::function<void(WorkerScript&)> follows;
+    RankSet about = RankSet::of(0);
+    RankSet other = RankSet::of(2);
+    RankSet named = RankSet::of(0);
+    RankSet against = RankSet::of(2);
+  };
+  const auto left = [](WorkerScript& s) {
+    s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
+  };
+  const auto lost = [](WorkerScript& s) {
+    s.receive_status({.code = StatusCode::kLeaseEnded, .about = RankSet::of(0)}, kTestSwitch);
+  };
+  const Row rows[] = {
+      {"the others leave", left},
+      {"their leases end", lost},
+      {"this rank is one of those that deviate", lost, RankSet::of(0), RankSet::of(1),
+       RankSet::of(1), RankSet::of(0)},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    s.run();
+    s.receive_status(
+        {.code = StatusCode::kOperationMismatch, .about = row.about, .other = row.other},
+        kTestSwitch, 1, 5);
+    EXPECT_TRUE(s.worker.joined()) << "it is not about the pending operation";
+    row.follows(s);
+    std::optional<Event> event;
+    while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+    }
+    ASSERT_TRUE(event.has_value());
+    EXPECT_EQ(event->failure.code, FailureCode::kOperationMismatch);
+    EXPECT_EQ(event->failure.ranks, row.named);
+    EXPECT_EQ(event->failure.other, row.against);
   }
-  ASSERT_TRUE(event.has_value());
-  EXPECT_EQ(event->failure.code, FailureCode::kOperationMismatch);
-  EXPECT_EQ(event->failure.ranks, RankSet::of(0));
-  EXPECT_EQ(event->failure.other, RankSet::of(2));
 }
 
 TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {

@@ -126,4 +126,10 @@ RULES = [
         "more |= (word & (word - 1)) != 0 || (word != 0 && seen != 0);",
         "more |= (word & (word - 1)) != 0;",
     ),
+    Rule(
+        "more than 64 ranks may sum values of 16 bits",
+        VIEW,
+        "atp_kind_known(h.kind) == 0 || is_too_wide || ",
+        "atp_kind_known(h.kind) == 0 || ",
+    ),
 ]

@@ -182,6 +182,31 @@ STALLS = [
         "{\n    crossing.reset();",
     ),
     Rule(
+        "a mismatch is repeated only while the oldest fragment shows it",
+        STALL,
+        "if (const Disagreement* first = mismatch()) {",
+        "if (const Disagreement* first = mismatch();\n"
+        "      first != nullptr && first->name == name_of(stream, fragment)) {",
+    ),
+    Rule(
+        "ranks that leave hide the mismatch",
+        LEAVING,
+        "if (const Disagreement* first = aggregation_->mismatch()) {",
+        "if (const Disagreement* first = aggregation_->mismatch(); first == nullptr && first) {",
+    ),
+    Rule(
+        "a later mismatch takes the place of the first",
+        AGGREGATION,
+        "  if (first != nullptr && first->name != name) return;\n",
+        "  static_cast<void>(first);\n",
+    ),
+    Rule(
+        "a job with values of 16 bits may have any number of ranks",
+        SERVER,
+        "join.world_size > kMaxRanksOfInt16) {",
+        "join.world_size > kMaxRanks) {",
+    ),
+    Rule(
         "crossed operations are a mismatch immediately",
         STALL,
         "return now >= crossing->since + down.turn().config.timing.crossed;",

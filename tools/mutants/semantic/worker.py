@@ -291,6 +291,12 @@ JOINING = [
         "return detached_ && now >= return_not_before_;",
         "return false;",
     ),
+    Rule(
+        "a lost rank hides the mismatch that it failed with",
+        WORKER,
+        "failure.code == FailureCode::kRankLeft || failure.code == FailureCode::kRankLost ||",
+        "failure.code == FailureCode::kRankLeft ||",
+    ),
 ]
 
 RULES = SENDING + LOSSES + RECEIVING + JOINING
