@@ -1,8 +1,12 @@
 """ATP_METRICS: a rank's page for Prometheus, read by Prometheus's own parser."""
 
+import errno
 import os
 import pathlib
 import re
+import socket
+import socketserver
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -81,6 +85,68 @@ def test_only_the_metrics_page_is_served(ranks):
         return True
 
     assert ranks.run(1, body) == [True]
+
+
+@pytest.fixture
+def own_server(monkeypatch):
+    monkeypatch.setattr(_metrics, "text", lambda: "x 1\n")
+    server = _metrics._Server(("127.0.0.1", 0), _metrics._Handler, ["a0.example.org"])
+    threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def status_for(server, host):
+    with socket.create_connection(server.server_address, 10) as client:
+        client.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        return int(client.recv(1000).split()[1])
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9600", 200),
+        ("[::1]:9600", 200),
+        ("LocalHost", 200),
+        (socket.gethostname(), 200),
+        ("a0.example.org:9600", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+        ("[evil", 403),
+    ],
+)
+def test_only_requests_for_this_host_are_answered(own_server, host, status):
+    assert status_for(own_server, host) == status
+
+
+def test_idle_connections_neither_keep_readers_out_nor_use_up_descriptors(own_server):
+    idle = [socket.create_connection(own_server.server_address, 10) for _ in range(100)]
+    assert status_for(own_server, "localhost") == 200
+    assert len(own_server.guests) <= own_server.most_guests() <= 16
+    for client in idle:
+        client.close()
+
+
+def test_a_rank_without_descriptors_rests_and_says_so_once(own_server, monkeypatch, capfd):
+    tries = []
+
+    def refuse(_):
+        tries.append(time.monotonic())
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = socketserver.TCPServer.get_request
+    monkeypatch.setattr(socketserver.TCPServer, "get_request", refuse)
+    with socket.create_connection(own_server.server_address, 10) as client:
+        while len(tries) < 5:
+            time.sleep(0.01)
+        monkeypatch.setattr(socketserver.TCPServer, "get_request", before)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in client.recv(1000)
+    assert tries[4] - tries[0] >= 4 * own_server.rest_s
+    assert capfd.readouterr().err.count("ulimit -n") == 1
 
 
 @pytest.mark.parametrize("where", ["9600", ":9600", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536"])

@@ -32,6 +32,8 @@ bool is_named(std::string_view text, const Endpoint& endpoint) {
   return endpoint.is_ipv4() && text == kernel_text(all.last(4), endpoint.port);
 }
 
+constexpr std::string_view kEstablished = "01";
+
 std::string text_of_file(const char* path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
@@ -45,9 +47,13 @@ std::optional<uid_t> owner_in_table(std::string_view table, const Endpoint& own,
   std::istringstream lines{std::string(table)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::string number, local, remote, state, queues, timer, retransmits, user;
+    std::string number, local, remote, state, queues, timer, retransmits, user, timeout, inode;
     words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user;
+    words >> timeout >> inode;
     if (!words || !is_named(local, peer) || !is_named(remote, own)) continue;
+    // A socket that its process has closed has no inode. Linux before 6.17 prints user 0 for it,
+    // whoever it was.
+    if (state != kEstablished || inode == "0") continue;
     uid_t uid = 0;
     const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), uid);
     if (error == std::errc() && end == user.data() + user.size()) return uid;

@@ -14,7 +14,8 @@
 namespace atp {
 
 // The user of the socket that is bound to `peer` and connected to `own`. Nothing if the kernel
-// lists none: the client is on another machine or in another network namespace, or has left.
+// lists none: the client is on another machine or in another network namespace, or has left, or has
+// closed its socket while its last bytes are on their way.
 std::optional<uid_t> owner_of_connection(const Endpoint& own, const Endpoint& peer);
 
 // The same, from the text of /proc/net/tcp or /proc/net/tcp6.

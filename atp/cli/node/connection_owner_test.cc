@@ -30,6 +30,23 @@ TEST(ConnectionOwner, IsReadInTheKernelsTableOfEitherFamily) {
       std::string(kHeader) +
       "   0: 0000000000000000FFFF00000100007F:9C40 0000000000000000FFFF00000100007F:157C 01 "
       "00000000:00000000 00:00000000 00000000  1001        0 3 1 0 20 4 30 10 -1\n";
+  // The client has closed its socket with bytes still on their way: Linux before 6.17 prints user
+  // 0.
+  const std::string orphan =
+      std::string(kHeader) +
+      "   0: 0100007F:9C40 0100007F:157C 04 00000400:00000000 01:00000014 00000000     0        0 "
+      "0 2 0 20 4 30 10 -1\n";
+  const std::string without_file =
+      std::string(kHeader) +
+      "   0: 0100007F:9C40 0100007F:157C 01 00000000:00000000 00:00000000 00000000     0        0 "
+      "0 1 0 20 4 30 10 -1\n";
+  const std::string half_closed =
+      std::string(kHeader) +
+      "   0: 0100007F:9C40 0100007F:157C 05 00000000:00000000 00:00000000 00000000  1000        0 "
+      "3 1 0 20 4 30 10 -1\n";
+  const std::string truncated = std::string(kHeader) +
+                                "   0: 0100007F:9C40 0100007F:157C 01 00000000:00000000 "
+                                "00:00000000 00000000     0\n";
   const std::string ipv6 =
       std::string(kHeader) +
       "   0: 00000000000000000000000001000000:9C40 00000000000000000000000001000000:157C 01 "
@@ -45,6 +62,13 @@ TEST(ConnectionOwner, IsReadInTheKernelsTableOfEitherFamily) {
       {"the client's socket, not the node's", ipv4, "127.0.0.1:5500", "127.0.0.1:40000", 1000},
       {"a client with an IPv6 socket over IPv4", mapped, "127.0.0.1:5500", "127.0.0.1:40000", 1001},
       {"IPv6", ipv6, "[::1]:5500", "[::1]:40000", 0},
+      {"a socket that its process has closed (FIN_WAIT1), on an old kernel", orphan,
+       "127.0.0.1:5500", "127.0.0.1:40000", std::nullopt},
+      {"an established connection without a process", without_file, "127.0.0.1:5500",
+       "127.0.0.1:40000", std::nullopt},
+      {"a client that sends no more (FIN_WAIT2)", half_closed, "127.0.0.1:5500", "127.0.0.1:40000",
+       std::nullopt},
+      {"a line without an inode", truncated, "127.0.0.1:5500", "127.0.0.1:40000", std::nullopt},
       {"another port of the client", ipv4, "127.0.0.1:5500", "127.0.0.1:40001", std::nullopt},
       {"another address of the client", ipv4, "127.0.0.1:5500", "127.0.0.2:40000", std::nullopt},
       {"a connection to another node", ipv4, "127.0.0.1:5501", "127.0.0.1:40000", std::nullopt},

@@ -105,13 +105,26 @@ Error cannot_read(const std::string& path) {
   return {"cannot read the keys in " + path + ": " + std::strerror(errno)};
 }
 
+// Whoever may write the keys can add a tenant, and whoever may read them is one.
+std::optional<std::string> who_else_may(const struct stat& about, const std::string& path) {
+  if ((about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return "other users may read or write the keys in " + path + ": chmod o-rwx " + path;
+  }
+  if ((about.st_mode & S_IWGRP) != 0) {
+    return "the file's group may write the keys in " + path + ": chmod g-w " + path;
+  }
+  constexpr uid_t kRoot = 0;
+  if (about.st_uid == kRoot || about.st_uid == geteuid()) return {};
+  return "the keys in " + path + " belong to another user (uid " + std::to_string(about.st_uid) +
+         "), who can change them: chown " + std::to_string(geteuid()) + " " + path +
+         ", or use a copy of your own";
+}
+
 Result<std::string> contents(int fd, const std::string& path) {
   struct stat about{};
   if (fstat(fd, &about) != 0) return cannot_read(path);
   if (!S_ISREG(about.st_mode)) return Error{"cannot read the keys in " + path + ": not a file"};
-  if ((about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    return Error{"other users may read or write the keys in " + path + ": chmod o-rwx " + path};
-  }
+  if (const auto problem = who_else_may(about, path)) return Error{*problem};
   const auto size = static_cast<std::size_t>(about.st_size);
   if (size > kLargestFile) return Error{path + " is too large for a file of keys"};
   std::string text(size, '\0');

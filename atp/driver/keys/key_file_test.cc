@@ -76,18 +76,37 @@ std::string file_with(const std::string& text, mode_t mode) {
   return path;
 }
 
-TEST(KeyFile, IsRefusedIfOthersMayReadOrWriteIt) {
+TEST(KeyFile, IsRefusedIfOthersMayReadOrChangeItWithTheCommandThatMendsIt) {
   const std::string line = "vision " + kHex + "\n";
-  for (const mode_t mode : {0604, 0602, 0644}) {
-    const std::string path = file_with(line, mode);
-    const auto read = read_own_key(path);
-    ASSERT_FALSE(read.ok()) << std::oct << mode;
-    EXPECT_THAT(read.error().message, HasSubstr("chmod o-rwx " + path));
+  struct Case {
+    const char* what;
+    mode_t mode;
+    uid_t owner;
+    std::string mend;  // empty: it is fine
+  };
+  const uid_t self = geteuid();
+  const Case cases[] = {
+      {"its owner alone", 0600, self, ""},
+      {"its group may read it", 0640, self, ""},
+      {"others may read it", 0604, self, "chmod o-rwx "},
+      {"others may write it", 0602, self, "chmod o-rwx "},
+      {"all may read it", 0644, self, "chmod o-rwx "},
+      {"its group may write it", 0660, self, "chmod g-w "},
+      {"its group may only write it", 0620, self, "chmod g-w "},
+      {"it belongs to another user", 0640, self + 1, "chown " + std::to_string(self) + " "},
+  };
+  for (const Case& c : cases) {
+    const std::string path = file_with(line, c.mode);
+    if (c.owner != self && chown(path.c_str(), c.owner, -1) != 0) {
+      std::printf("not root: \"%s\" is left out\n", c.what);
+    } else if (c.mend.empty()) {
+      EXPECT_TRUE(read_own_key(path).ok()) << c.what;
+    } else {
+      ASSERT_FALSE(read_own_key(path).ok()) << c.what;
+      EXPECT_THAT(read_own_key(path).error().message, HasSubstr(c.mend + path)) << c.what;
+    }
     unlink(path.c_str());
   }
-  const std::string path = file_with(line, 0640);
-  EXPECT_TRUE(read_own_key(path).ok());
-  unlink(path.c_str());
 }
 
 TEST(KeyFile, IsMadeOnceAndForItsOwnerAlone) {

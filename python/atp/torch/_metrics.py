@@ -1,11 +1,16 @@
 """ATP_METRICS=ADDR:PORT: serves this rank's counters to Prometheus over HTTP (docs/metrics.md)."""
 
+import contextlib
 import http.server
+import ipaddress
+import math
 import os
+import re
 import resource
 import socket
 import sys
 import threading
+import time
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
@@ -160,6 +165,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = 5
 
     def do_GET(self):  # noqa: N802 (the library's name)
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) > 1:
+            self.send_error(400)
+            return
+        if hosts and not is_own_host(hosts[0], self.server.names):
+            self.send_error(
+                403,
+                "request this page by the machine's address, localhost or its host's name; "
+                f"{VARIABLE}=ADDR:PORT,NAME allows another name",
+            )
+            return
         if self.path.split("?")[0] != "/metrics":
             self.send_error(404)
             return
@@ -174,8 +190,64 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def is_own_host(header: str, names) -> bool:
+    """As `atp view` does (is_own_host): no page of another site can send such a Host header."""
+    match = re.fullmatch(r"\[([^]]*)](:.*)?|([^:]*)(:.*)?", header.strip())
+    host = ((match[1] or match[3] or "") if match else "").lower()
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or (host != "" and host in {name.lower() for name in names})
+    return True
+
+
 class _Server(http.server.ThreadingHTTPServer):
+    """Strangers get a share of the training process's descriptors,
+    a newcomer takes the place of the oldest, and without descriptors the thread rests."""
+
     daemon_threads = True
+    rest_s = 0.1
+
+    def __init__(self, address, handler, names=()):
+        self.names = {*names, socket.gethostname(), address[0]}
+        self.guests: dict[socket.socket, None] = {}  # the oldest first
+        self.lock = threading.Lock()
+        self.refused = 0
+        self.told_at = -math.inf
+        super().__init__(address, handler)
+
+    @staticmethod
+    def most_guests() -> int:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return max(2, min(16, limit // 64)) if limit > 0 else 16
+
+    def get_request(self):
+        try:
+            request, address = super().get_request()
+        except OSError as error:
+            self.refused += 1
+            if time.monotonic() - self.told_at > 60:
+                self.told_at = time.monotonic()
+                print(
+                    f"atp: {VARIABLE}: cannot accept connections ({self.refused} so far): {error}: "
+                    "raise this process's limit of open files (ulimit -n)",
+                    file=sys.stderr,
+                )
+            time.sleep(self.rest_s)
+            raise
+        with self.lock:
+            while len(self.guests) >= self.most_guests():
+                oldest = next(iter(self.guests))
+                del self.guests[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread closes it
+            self.guests[request] = None
+        return request, address
+
+    def shutdown_request(self, request):
+        with self.lock:
+            self.guests.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request, client_address):
         pass  # the client has disconnected
@@ -191,10 +263,11 @@ def start() -> None:
     where = os.environ.get(VARIABLE)
     if not where or _owner == os.getpid():
         return
+    where, *names = where.split(",")
     address, port = _address_of(where)
     _owner = os.getpid()
     try:
-        _server = _Server((address, port), _Handler)
+        _server = _Server((address, port), _Handler, names)
     except OSError as error:
         print(f"atp: {VARIABLE}: no metrics at {address}:{port}: {error}", file=sys.stderr)
         return
