@@ -1,5 +1,5 @@
 # `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
-# the pages (help texts name them: docs/status.md) and the example cluster files. With ATP_SERVICES
+# the pages (help texts name them: docs/status.md) and the examples that they name. With ATP_SERVICES
 # (the preset "package") also systemd's units and their configuration, at absolute paths, and `cpack`
 # makes the Debian package of all of it. tools/package does everything.
 
@@ -17,7 +17,8 @@ install(CODE "
                   OUTPUT_FILE \"\${prefix}/share/doc/atp/copyright\" COMMAND_ERROR_IS_FATAL ANY)
 ")
 # The folders are the repository's, so the pages' links to each other work.
-install(DIRECTORY examples/topologies DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY examples/topologies examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY deploy/slurm deploy/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy USE_SOURCE_PERMISSIONS)
 install(FILES deploy/Containerfile DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)

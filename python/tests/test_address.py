@@ -9,6 +9,7 @@ import torch.distributed as dist
 import atp.torch
 from atp import _C
 from atp.torch import _address
+from atp.torch._address import same_network, this_host
 
 ROUTED = {"master": "10.0.0.7", "switch": "10.0.1.7", "own-name": "127.0.1.1", "six": "[fd00::7]"}
 
@@ -50,6 +51,79 @@ def test_the_address_is_the_interfaces_or_the_source_address_to_the_others(
     address_of, expected, given
 ):
     assert address_of(**given) == expected
+
+
+@pytest.mark.parametrize(
+    "expected, others, routes",
+    [
+        ("10.0.0.2", ["10.0.0.1:500"], {"10.0.0.1": "10.0.0.2", "192.0.2.1": "10.9.9.9"}),
+        ("[fd00::2]", ["[fd00::1]:500"], {"fd00::1": "[fd00::2]"}),
+        ("10.0.0.2", ["10.1.0.1:5", "10.0.0.1:5"], {"10.0.0.1": "10.0.0.2"}),
+        ("10.9.9.9", [], {"192.0.2.1": "10.9.9.9"}),
+        ("[fd00::9]", [], {"2001:db8::1": "[fd00::9]"}),
+        ("10.9.9.9", ["10.0.0.1:5"], {"10.0.0.1": "127.0.0.1", "192.0.2.1": "10.9.9.9"}),
+    ],
+)
+def test_ranks_elsewhere_get_the_address_towards_them_or_the_default_routes(
+    address_of, monkeypatch, expected, others, routes
+):
+    monkeypatch.setattr(_address, "_towards", routes.get)
+    assert _address.far_host(others) == expected
+
+
+def test_a_host_with_loopback_alone_says_so_to_ranks_elsewhere(address_of, monkeypatch):
+    monkeypatch.setattr(_address, "_towards", {}.get)
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo")])
+    with pytest.raises(ValueError, match="own-name has no address at which.*ATP_SOCKET_IFNAME"):
+        _address.far_host(["10.0.0.1:5"])
+
+
+def test_a_loopback_interface_is_refused_to_ranks_elsewhere(address_of, monkeypatch):
+    monkeypatch.setenv("ATP_SOCKET_IFNAME", "lo")
+    with pytest.raises(ValueError, match="ATP_SOCKET_IFNAME='lo' is a loopback interface"):
+        _address.far_host(["10.0.0.1:5"])
+
+
+def test_processes_with_one_network_have_loopback_in_common():
+    own = this_host()
+    boot, _, rest = own.partition("/")
+    assert same_network(own, own)
+    assert same_network(own, f"{boot}/another user-{rest}"), "they share no memory, but loopback"
+    assert not same_network(own, f"{boot}1/{rest}")
+    assert not same_network(own, "another boot-4026531840/4026531837-0")
+    assert same_network(own, "unknown-1"), "nothing is known, so nothing is changed"
+
+
+def test_no_loopback_address_is_given_to_ranks_elsewhere(ranks, monkeypatch):
+    """Rank 0 pretends to be on another network; both are reachable at this machine's address."""
+    try:
+        _address.far_host([])
+    except ValueError:
+        pytest.skip("this machine has no address but loopback: tests/netns/test_two_hosts.py")
+    here = this_host()
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+
+    def body(rank):
+        own = here if rank else f"another-{here}"
+        monkeypatch.setattr("atp.torch._backend.this_host", lambda: own)
+        monkeypatch.setattr("atp.torch._backend.own_host", lambda route: "127.0.0.1")
+        seen = []
+        made = atp.torch._backend._connect_ring
+
+        def connect(group, options, job, listener, names, addresses, recorded):
+            seen.append(addresses)
+            return made(group, options, job, listener, names, addresses, recorded)
+
+        monkeypatch.setattr("atp.torch._backend._connect_ring", connect)
+        group = dist.new_group(pg_options=atp.torch.Options(algorithm="ring"))
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor, group=group)
+        return tensor.tolist(), seen[0]
+
+    found = ranks.run(2, body)
+    assert [summed for summed, _ in found] == [[2.0] * 3] * 2
+    assert found[0][1] == found[1][1]
+    assert not any(_address.is_loopback(address) for address in found[0][1])
 
 
 def test_a_missing_interface_is_named(address_of):

@@ -119,7 +119,7 @@ def test_version(words):
             "--lease: found 2, expected a number from 3 to 3600",
             id="a lease that ends jobs",
         ),
-        pytest.param(["run", "true"], "--ranks is required", id="run without ranks"),
+        pytest.param(["run", "true"], "-n N (or --ranks N)", id="run without ranks"),
         pytest.param(["run", "-n", "2"], "no program to run", id="run without a program"),
         pytest.param(["run", "-n", "0", "true"], "1 to 1024", id="no ranks"),
         pytest.param(["run", "-n", "2", "--values", "2227", "true"], "2226", id="K too large"),

@@ -234,3 +234,54 @@ def test_a_job_sums_in_the_switch_and_counts(tmp_path):
         counters[role] = json.loads(last)["counters"]
     assert counters["server"]["fragments_completed_by_one_packet"] > 100
     assert counters["switch"]["complete_sums_sent"] > 100
+
+
+NODES = ("--switch", "--no-switch", "--servers 2", "--lanes 2", "--servers-inside", "--stats-dir x")
+
+
+@pytest.mark.parametrize("option", NODES)
+def test_a_given_route_is_not_replaced_by_nodes_that_an_option_starts(option):
+    result = atp(
+        *("run", "-n", "1", *option.split(), "--", "true"),
+        env={**os.environ, "ATP_ROUTE": "10.0.0.9:5500"},
+    )
+    assert result.returncode == 2
+    assert (
+        f"{option.split()[0]} starts switches and servers, but ATP_ROUTE=10.0.0.9:5500 names"
+        in (result.stderr)
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "said"),
+    [
+        ({}, [], "10.0.0.9:5500  "),  # the ranks sum in memory, whatever the route
+        ({"ATP_HOST_MEMORY": "0"}, [], "10.0.0.9:5500 0 innetwork"),
+        ({"ATP_SCALE": "fixed"}, [], "10.0.0.9:5500 0 innetwork"),
+        ({}, ["--values", "350"], "10.0.0.9:5500 0 innetwork"),
+    ],
+    ids=str,
+)
+def test_a_given_route_is_used_where_the_ranks_need_the_network(variables, options, said):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    script = 'echo "$ATP_ROUTE $ATP_HOST_MEMORY $ATP_ALGORITHM"'
+    result = atp(
+        *("run", "-n", "1", *options, "--", "sh", "-c", script),
+        env=environment | {"ATP_ROUTE": "10.0.0.9:5500"} | variables,
+    )
+    assert result.stdout == f"{said}\n"
+    assert "switch on" not in result.stderr and "server on" not in result.stderr
+
+
+def test_values_that_the_ranks_do_not_get_are_named_and_so_are_misspelt_variables():
+    variables = {"RANK": "7", "MASTER_PORT": "1", "ATP_JOB": "5", "ATP_ALGORITM": "ring"}
+    result = atp("run", "-n", "1", "--", "true", env={**os.environ, **variables})
+    assert result.returncode == 0
+    assert "instead of your ATP_JOB=5, MASTER_PORT=1, RANK=7\n" in result.stderr
+    assert "variable ATP_ALGORITM is unknown; did you mean ATP_ALGORITHM?\n" in result.stderr
+
+
+def test_a_run_without_a_number_of_ranks_names_the_option():
+    result = atp("run", "--", "python", "train.py")
+    assert result.returncode == 2
+    assert "the number of ranks is missing: -n N (or --ranks N)" in result.stderr

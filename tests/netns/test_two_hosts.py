@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from lab.ranks import environment
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -40,3 +42,32 @@ def test_the_recipe_for_two_machines_works(make_network):
             output += said
     for rank in range(4):
         assert f"rank {rank}" in output, output
+
+
+SUMS = """
+import datetime, torch, torch.distributed as dist, atp.torch
+dist.init_process_group("atp", timeout=datetime.timedelta(seconds=60))
+for dtype in (torch.float32, torch.int64):
+    tensor = torch.ones(100_000, dtype=dtype)
+    dist.all_reduce(tensor)
+    assert tensor.eq(2).all()
+print("all sums are right")
+dist.destroy_process_group()
+"""
+
+
+def test_the_first_hosts_own_name_may_mean_loopback_there(make_network):
+    """As Debian's and Ubuntu's installers write it into /etc/hosts."""
+    network = make_network("one", "two", subnet="10.0.0")
+    first, second = network.hosts.values()
+    inside = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+    ranks = []
+    for rank, (host, meaning) in enumerate(((first, "127.0.1.1"), (second, first.address))):
+        names = Path(network.folder) / f"hosts-{rank}"
+        names.write_text(f"127.0.0.1 localhost\n{meaning} node-a\n")
+        words = ("unshare", "--mount", "sh", "-c", inside, "sh", names, sys.executable, "-c", SUMS)
+        variables = {"MASTER_ADDR": "node-a", "GLOO_SOCKET_IFNAME": "", "ATP_ALGORITHM": "auto"}
+        ranks.append(host.start(*words, env={**environment(rank, [first, second]), **variables}))
+    for rank in ranks:
+        code, said = network.wait(rank, 120)
+        assert code == 0 and "all sums are right" in said, said

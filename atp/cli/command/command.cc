@@ -105,6 +105,19 @@ CLI::App* named_in(CLI::App* command) {
   return command;
 }
 
+// Empty if the argument is like none of the command's options.
+std::string nearest_option(const CLI::App& command, const std::string& argument) {
+  if (!argument.starts_with("--")) return {};
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  const std::string found = argument.substr(2, argument.find('=') - 2);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string_view near = nearest_name(found, known);
+  return near.empty() ? "" : "--" + std::string(near);
+}
+
 }  // namespace
 
 const char* const kProgramVersion = ATP_VERSION;
@@ -302,11 +315,11 @@ void CommandLine::parse(std::vector<std::string> arguments) {
   } catch (const CLI::Success& asked) {
     app_->exit(asked);
   } catch (const CLI::ExtrasError&) {
-    throw UsageError("unknown argument: " + unknown_arguments());
+    throw UsageError(about_unknown_arguments());
   } catch (const CLI::RequiredError& error) {
     // CLI11 looks for missing ones first, although a misspelt option is the more likely mistake.
-    const std::string unknown = unknown_arguments();
-    throw UsageError(unknown.empty() ? usage_text(error) : "unknown argument: " + unknown);
+    const std::string unknown = about_unknown_arguments();
+    throw UsageError(unknown.empty() ? usage_text(error) : unknown);
   } catch (const CLI::ArgumentMismatch& error) {
     throw UsageError(usage_text(error));
   } catch (const CLI::ExcludesError& error) {
@@ -318,14 +331,17 @@ void CommandLine::parse(std::vector<std::string> arguments) {
   }
 }
 
-// In the order in which they were typed; CLI11's own message reverses them.
-std::string CommandLine::unknown_arguments() const {
+// In the order in which they were typed; CLI11's own message reverses them. Empty: all are known.
+std::string CommandLine::about_unknown_arguments() const {
   std::string text;
+  std::string near;
   for (const std::string& argument : app_->remaining(true)) {
     if (argument == "--") break;
     text += (text.empty() ? "" : " ") + argument;
+    if (near.empty()) near = nearest_option(*named_in(app_), argument);
   }
-  return text;
+  if (text.empty()) return {};
+  return "unknown argument: " + text + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
 std::string CommandLine::named_command() const {

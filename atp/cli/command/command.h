@@ -140,7 +140,7 @@ class CommandLine : public Command {
   std::string named_command() const;
 
  private:
-  std::string unknown_arguments() const;
+  std::string about_unknown_arguments() const;
 
   std::unique_ptr<CLI::App> owned_;
 };

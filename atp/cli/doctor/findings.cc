@@ -191,9 +191,9 @@ Finding bandwidth_finding(const NodeFacts& node) {
 Finding version_finding(const NodeFacts& node) {
   Finding finding = finding_of("version", node);
   if (node.tcp != TcpWord::kStatus) {
-    finding.found = "unknown: it does not answer `atp status` from this host";
-    finding.mend = fmt::format(
-        "run `atp status` on its own host, or start it with --status-from {}", node.from);
+    finding.found = fmt::format(
+        "unknown: it does not answer `atp status` from this host (only with --status-from {})",
+        node.from);
     return finding;
   }
   finding.found = fmt::format("{}, atp {}", node.role, node.version);

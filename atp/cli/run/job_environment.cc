@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "atp/driver/tcp/tcp_socket.h"
@@ -48,6 +49,21 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   // As torchrun does: several ranks with one thread per core each would compete for the cores.
   if (local_ranks > 1) add_if_unset("OMP_NUM_THREADS", "1");
   return variables;
+}
+
+std::string JobEnvironment::replaced() const {
+  std::map<std::string, std::string> different;
+  for (std::size_t rank = first_rank; rank < first_rank + local_ranks; ++rank) {
+    for (const auto& [name, value] : of_rank(rank)) {
+      const char* given = std::getenv(name.c_str());
+      if (given != nullptr && *given != '\0' && given != value) different[name] = given;
+    }
+  }
+  std::string text;
+  for (const auto& [name, value] : different) {
+    text += (text.empty() ? "" : ", ") + name + "=" + value;
+  }
+  return text;
 }
 
 // Picks a port below the kernel's ephemeral range: rank 0 may need seconds until it listens, and

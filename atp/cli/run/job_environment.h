@@ -35,6 +35,8 @@ struct JobEnvironment {
   std::string interface_name;  // that connects this host to the others; empty: unknown
 
   std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;
+  // What the user's environment has with other values, as "NAME=value, NAME=value"; empty: nothing.
+  std::string replaced() const;
 };
 
 // A TCP port that is free now and that the kernel gives to no connection.

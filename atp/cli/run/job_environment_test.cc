@@ -57,6 +57,56 @@ TEST(JobEnvironment, SetsTheExpectedTimesUnlessTheUserDoes) {
   unsetenv("ATP_WAY_FIGURES");
 }
 
+TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
+  const JobEnvironment job{.ranks = 2,
+                           .job = 5,
+                           .incarnation = 7,
+                           .route = "127.0.0.1:5501",
+                           .ranks_of_hosts = {2, 1},
+                           .own_servers = {"127.0.0.1:1", "127.0.0.1:2"},
+                           .master_port = 29500,
+                           .values = 350,
+                           .way_figures = "innetwork=1,2;ring=3,4",
+                           .interface_name = "eth7"};
+  struct Case {
+    const char* what;
+    const char* name;
+    const char* value;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"another route", "ATP_ROUTE", "10.0.0.9:5500", "ATP_ROUTE=10.0.0.9:5500"},
+      {"the same route", "ATP_ROUTE", "127.0.0.1:5501", ""},
+      {"an empty route", "ATP_ROUTE", "", ""},
+      {"another job", "ATP_JOB", "6", "ATP_JOB=6"},
+      {"the same job", "ATP_JOB", "5", ""},
+      {"another incarnation", "ATP_INCARNATION", "8", "ATP_INCARNATION=8"},
+      {"other ranks of the hosts", "ATP_HOST_RANKS", "1,2", "ATP_HOST_RANKS=1,2"},
+      {"another size of fragments", "ATP_VALUES_PER_FRAGMENT", "64", "ATP_VALUES_PER_FRAGMENT=64"},
+      {"one rank's server for all", "ATP_OWN_SERVER", "127.0.0.1:1", "ATP_OWN_SERVER=127.0.0.1:1"},
+      {"one rank's number for all", "RANK", "0", "RANK=0"},
+      {"one rank's number on its host", "LOCAL_RANK", "1", "LOCAL_RANK=1"},
+      {"another size of the job", "WORLD_SIZE", "8", "WORLD_SIZE=8"},
+      {"the same size of the job", "WORLD_SIZE", "2", ""},
+      {"another number of local ranks", "LOCAL_WORLD_SIZE", "8", "LOCAL_WORLD_SIZE=8"},
+      {"another master", "MASTER_ADDR", "10.0.0.1", "MASTER_ADDR=10.0.0.1"},
+      {"another port of the master", "MASTER_PORT", "1234", "MASTER_PORT=1234"},
+      {"expected times, which are kept", "ATP_WAY_FIGURES", "innetwork=5,6;ring=7,8", ""},
+      {"Gloo's interface, which is kept", "GLOO_SOCKET_IFNAME", "lo", ""},
+      {"the number of threads, which is kept", "OMP_NUM_THREADS", "4", ""},
+  };
+  for (const Case& c : cases) {
+    setenv(c.name, c.value, 1);
+    EXPECT_EQ(job.replaced(), c.text) << c.what;
+    unsetenv(c.name);
+  }
+  setenv("RANK", "3", 1);
+  setenv("MASTER_PORT", "1234", 1);
+  EXPECT_EQ(job.replaced(), "MASTER_PORT=1234, RANK=3");
+  unsetenv("RANK");
+  unsetenv("MASTER_PORT");
+}
+
 TEST(JobEnvironment, GivesEachRankItsServersAddress) {
   JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
   EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));

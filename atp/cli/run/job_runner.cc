@@ -57,6 +57,9 @@ int JobRunner::run_job() {
   JobEnvironment job = *plan_.job;
   const std::string route = start_nodes();
   if (job.route.empty()) job.route = route;
+  if (const std::string replaced = job.replaced(); !replaced.empty()) {
+    log_warning("the ranks get values of this job's own instead of your {}", replaced);
+  }
   const int failure = start_ranks(job);
   if (failure != 0) return failure;
   watch(Kind::kRank, kNever);

@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,9 +11,11 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
 #include "atp/cli/run/guard.h"
 #include "atp/cli/run/job_runner.h"
 #include "atp/cli/run/run_options.h"
+#include "atp/cli/run/variable_names.h"
 #include "atp/config/site/site.h"
 #include "atp/driver/keys/key_file.h"
 #include "atp/wire/packet.h"
@@ -208,6 +211,10 @@ void add_run_options(const Command& command, RunOptions& options) {
 void use_key(RunOptions& options) {
   if (!options.key_file.empty()) {
     options.key_file = std::filesystem::absolute(options.key_file);
+    const char* given = std::getenv("ATP_KEY_FILE");
+    if (given != nullptr && *given != '\0' && options.key_file != given) {
+      log_warning("the key is that of --key instead of your ATP_KEY_FILE={}", given);
+    }
     setenv("ATP_KEY_FILE", options.key_file.c_str(), 1);
   }
   const char* path = std::getenv("ATP_KEY_FILE");
@@ -221,6 +228,9 @@ void use_key(RunOptions& options) {
 }
 
 void run_job(RunOptions options) {
+  for (const std::string& sentence : misspelt_variables(environ)) {
+    log_warning("environment variable {}", sentence);
+  }
   std::unique_ptr<TemporaryKey> made;
   if (options.key_file == "new") {
     Result<std::unique_ptr<TemporaryKey>> key = TemporaryKey::make("run");

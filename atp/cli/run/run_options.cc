@@ -70,12 +70,19 @@ void add_servers(HostPlan& plan, const RunOptions& options) {
   }
 }
 
+// The user's own route; empty: none.
+std::string given_route() {
+  const char* route = std::getenv("ATP_ROUTE");
+  return route == nullptr ? "" : route;
+}
+
 // Checks in advance what a rank would find out too late.
 bool has_memory(const RunOptions& options) {
   const Result<Segment> memory = Segment::create(std::min(options.ranks, kMaxRanks));
   if (!memory) {
-    log_warning("the ranks cannot sum in shared memory ({}), so a switch and a server are started",
-                memory.error().message);
+    log_warning("the ranks cannot sum in shared memory ({}), so {}", memory.error().message,
+                given_route().empty() ? "a switch and a server are started"
+                                      : "they sum over the route in ATP_ROUTE");
   }
   return memory.ok();
 }
@@ -91,16 +98,41 @@ bool sums_on_hosts() {
          !is_set_to("ATP_EXACT", "1") && !is_set_to("ATP_SCALE", "fixed");
 }
 
+// The first option that starts a switch or a server; null: none.
+const char* option_with_nodes(const RunOptions& options) {
+  if (options.with_network) return "--switch";
+  if (options.without_switch) return "--no-switch";
+  if (options.servers > 1) return "--servers";
+  if (options.lanes > 1) return "--lanes";
+  if (options.servers_inside) return "--servers-inside";
+  if (options.aggregators > 0) return "--aggregators";
+  if (!options.stats_folder.empty()) return "--stats-dir";
+  return nullptr;
+}
+
 // Ranks on one machine sum in shared memory unless an option or variable needs the network.
 bool takes_network(const RunOptions& options) {
-  return options.with_network || options.without_switch || options.servers > 1 ||
-         options.lanes > 1 || options.servers_inside || options.aggregators > 0 ||
-         options.values > 0 || !options.stats_folder.empty() || is_set_to("ATP_HOST_MEMORY", "0") ||
-         is_set_to("ATP_SCALE", "fixed") || !has_memory(options);
+  return option_with_nodes(options) != nullptr || options.values > 0 ||
+         is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed") ||
+         !has_memory(options);
+}
+
+void refuse_nodes_beside_a_route(const RunOptions& options, const std::string& route) {
+  const char* option = option_with_nodes(options);
+  if (option == nullptr) return;
+  throw CommandError(
+      fmt::format("{} starts switches and servers, but ATP_ROUTE={} names others: unset ATP_ROUTE, "
+                  "or leave out {}; ATP_HOST_MEMORY=0 makes the ranks use ATP_ROUTE",
+                  option, route, option),
+      kWrongUsage);
 }
 
 HostPlan local_plan(const RunOptions& options) {
-  if (options.ranks == 0) throw UsageError("--ranks is required");
+  if (options.ranks == 0) {
+    throw UsageError(
+        "the number of ranks is missing: -n N (or --ranks N), or --cluster FILE for a host of a "
+        "cluster");
+  }
   if (options.runner.command.empty()) {
     throw UsageError("no program to run: name it last, for example -- python train.py");
   }
@@ -114,6 +146,11 @@ HostPlan local_plan(const RunOptions& options) {
                             .values = options.values};
   if (!takes_network(options)) return plan;
   plan.job->takes_network = true;
+  plan.job->route = given_route();
+  if (!plan.job->route.empty()) {
+    refuse_nodes_beside_a_route(options, plan.job->route);
+    return plan;
+  }
   add_switches(plan, options);
   add_servers(plan, options);
   return plan;

@@ -18,18 +18,20 @@ except ImportError as error:
     ) from error
 
 from atp.torch import _metrics
-from atp.torch._address import own_host, this_host
+from atp.torch._address import far_host, is_loopback, own_host, same_network, this_host
 from atp.torch._choice import (
     FIGURES_VARIABLE,
     NO_ROUTE,
     WHY_NO_RING,
     choose_ways,
     given_figures,
+    made_in_memory,
 )
 from atp.torch._keys import GroupKeys
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 from atp.torch._reconfigure import reconfigurable_group
+from atp.torch._variables import warn_about_misspelt
 
 
 def register() -> None:
@@ -55,6 +57,8 @@ def _create(group, pg_options):
 
 def _create_of_fixed_ranks(group, asked):
     global_ranks = list(group.global_ranks_in_group)
+    if not global_ranks:  # torch lists none for the default group
+        warn_about_misspelt()
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     options.check_size(group.group_size)
@@ -74,6 +78,9 @@ def _create_of_fixed_ranks(group, asked):
     has_packets = options.algorithm != "ring" and listener is not None
     keys = GroupKeys(_C.own_key() if has_packets else None, are_used=has_packets)
     job = meeting.agree_on_job(group.timeout, choices, address, host=this_host(), keys=keys)
+    addresses = meeting.addresses()
+    if listener is not None and not meeting.on_one_host:
+        listener, addresses = _reachable(listener, addresses, meeting, group)
     recorded = _C.open_record(
         name=str(group.group_id),
         job=job,
@@ -83,14 +90,17 @@ def _create_of_fixed_ranks(group, asked):
     network = functools.partial(
         _in_network, group, options, job, asked.route_name, recorded=recorded, job_keys=keys.text
     )
+    connect_ring = functools.partial(
+        _connect_ring, group, options, job, listener, meeting.global_ranks, addresses, recorded
+    )
     make = _make_keyed if keys.are_in_use and options.algorithm == "auto" else _make
-    backend = make(group, meeting, options, network, job, listener, figures, recorded)
+    backend = make(group, meeting, options, network, connect_ring, figures)
     # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
         names=meeting.global_ranks,
         listener=listener,
-        addresses=meeting.addresses(),
+        addresses=addresses,
         recorded=recorded,
     )
     backend.set_split(_maker_of_splits(asked, meeting.global_ranks))
@@ -114,17 +124,50 @@ def _maker_of_splits(asked, global_ranks):
     return make
 
 
-def _make(group, meeting, options, network, job, listener, figures, recorded):
+def _reachable(listener, addresses, meeting, group):
+    """(this rank's listener, all ranks' addresses), none of them loopback to a rank elsewhere."""
+    hosts = meeting.hosts()
+
+    def elsewhere(rank):
+        return [r for r, host in enumerate(hosts) if not same_network(host, hosts[rank])]
+
+    hidden = [r for r, own in enumerate(addresses) if is_loopback(own) and elsewhere(r)]
+    if not hidden:
+        return listener, addresses
+    said = addresses[group.group_rank]
+    if group.group_rank in hidden:
+        try:
+            known = [addresses[r] for r in elsewhere(group.group_rank) if r not in hidden]
+            listener = _C.Listener(far_host(known))
+            said = listener.address
+        except (ValueError, RuntimeError) as error:
+            said = f"!{error}"
+    found = meeting.exchange("far_address", said, group.timeout)
+    for rank, text in enumerate(found):
+        if text.startswith("!"):
+            raise ValueError(f"{meeting.name_of(rank)}: {text[1:]}")
+    return listener, found
+
+
+def _make(group, meeting, options, network, connect_ring, figures):
     """Makes the group, with the way that its sums take; `network` makes one on the network."""
-    if listener is None:
+    if group.group_size == 1:
         return network(False, [])
     if options.algorithm == "ring":
-        ring = _connect_ring(group, options, job, listener, meeting, recorded)
-        return _ring_group(group, options, ring)
+        return _ring_group(group, options, connect_ring())
     in_memory = options.host_memory and meeting.on_one_host
+    no_memory = ""
+    if in_memory and options.algorithm == "auto":
+        # Without the route: if they cannot, choose_ways() joins the network.
+        backend, no_memory = made_in_memory(
+            meeting, lambda: network(True, [], route=""), group.timeout
+        )
+        if backend is not None:
+            return backend
+        in_memory = False
     if not in_memory:
         options.check_route()
-    sums_on_hosts = options.hierarchy and not in_memory and options.route
+    sums_on_hosts = options.hierarchy and not in_memory and not no_memory and options.route
     host_of = meeting.host_of() if sums_on_hosts else []
     if options.algorithm == "auto" and not in_memory:
         return choose_ways(
@@ -133,23 +176,21 @@ def _make(group, meeting, options, network, job, listener, figures, recorded):
             group.timeout,
             figures,
             network=lambda: network(False, host_of),
-            connect_ring=lambda: _connect_ring(group, options, job, listener, meeting, recorded),
+            connect_ring=connect_ring,
             ring_group=lambda ring: _ring_group(group, options, ring),
+            no_memory=no_memory,
         )
-    backend = network(in_memory, host_of)
-    if options.algorithm == "auto":
-        backend.choice = "the host's memory: all ranks are on one host"
-    return backend
+    return network(in_memory, host_of)
 
 
-def _make_keyed(group, meeting, options, network, job, listener, figures, recorded):
+def _make_keyed(group, meeting, options, network, connect_ring, figures):
     """The same for "auto" with a key: a ring has no tags, so only a user may choose one."""
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory and not options.route:
         raise RuntimeError(f"{NO_ROUTE}; {WHY_NO_RING}")
     explicit = dataclasses.replace(options, algorithm="innetwork")
     try:
-        backend = _make(group, meeting, explicit, network, job, listener, figures, recorded)
+        backend = _make(group, meeting, explicit, network, connect_ring, figures)
     except RuntimeError as error:
         raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
     backend.choice = (
@@ -177,14 +218,16 @@ def _choices_of(options: Options) -> list[Choice]:
     return choices
 
 
-def _in_network(group, options, job, route_name, in_memory, host_of, *, recorded, job_keys):
+def _in_network(
+    group, options, job, route_name, in_memory, host_of, *, recorded, job_keys, route=None
+):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
         join_timeout=options.join_timeout,
         job=job,
-        route=options.route,
+        route=options.route if route is None else route,
         route_name=route_name,
         values_per_fragment=options.values_per_fragment,
         numbers=options.numbers,
@@ -198,16 +241,16 @@ def _in_network(group, options, job, route_name, in_memory, host_of, *, recorded
     )
 
 
-def _connect_ring(group, options, job, listener, meeting, recorded):
+def _connect_ring(group, options, job, listener, names, addresses, recorded):
     return _C.Ring(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
         join_timeout=options.join_timeout,
         token=_token(job),
-        names=meeting.global_ranks,
+        names=names,
         listener=listener,
-        addresses=meeting.addresses(),
+        addresses=addresses,
         recorded=recorded,
     )
 

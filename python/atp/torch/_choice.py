@@ -69,12 +69,26 @@ def _figures(text: str) -> tuple[int, int]:
     return round(latency * 1e9), max(1, round(per_byte * 1e12))
 
 
-def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ring_group):
+def made_in_memory(meeting, make, timeout):
+    """(the group that sums in its host's memory, "") or, on all ranks, (None, why that failed)."""
+    group, why = _made_by_all(meeting, "memory", make, timeout)
+    if group is not None:
+        group.choice = "the host's memory: all ranks are on one host"
+    # What follows is advice for those who cannot do without.
+    return group, why.partition(", and no route to a server")[0]
+
+
+def choose_ways(
+    meeting, options, timeout, figures, *, network, connect_ring, ring_group, no_memory=""
+):
     """The group's backend, with both ways or the only possible one; `choice` has the reason.
 
     network, connect_ring: create one of the ways, or raise a RuntimeError if it is impossible.
     ring_group: creates a backend that has only the given ring.
+    no_memory: why ranks of one host cannot sum in its memory, after they have tried.
     """
+    if no_memory and meeting.is_first:
+        _log.warning("atp: all ranks are on one host, but cannot sum in its memory: %s", no_memory)
     make = network if options.route else _no_route
     group, why_no_network = _made_by_all(meeting, "innetwork", make, timeout)
     if group is not None and figures is not None and not figures.are_ever_better_by_ring():
@@ -83,9 +97,11 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         )
     ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, timeout)
     if group is None and ring is None:
+        in_memory = f"in the host's memory ({no_memory}) nor " if no_memory else ""
         raise dist.DistBackendError(
-            f"this group can sum neither in the network ({why_no_network}) nor over a ring "
-            f"({why_no_ring})"
+            f"this group can sum neither {in_memory}in the network ({why_no_network}) nor over a "
+            f"ring ({why_no_ring}); if one of these addresses is wrong, set ATP_SOCKET_IFNAME on "
+            "that rank's host"
         )
     if group is None:
         reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"

@@ -61,6 +61,7 @@ class Meeting:
         self._number = None
         self._came_too_late = False  # for a meeting that the others gave up
         self._rank = rank
+        self.is_first = rank == 0
         self._size = size
         self._group_id = group_id
         # torch lists no ranks for the default group, where both numberings are the same.
@@ -131,11 +132,14 @@ class Meeting:
         keys = [f"address/{rank}" for rank in range(self._size)]
         return [address.decode() for address in self.store.multi_get(keys)]
 
+    def hosts(self) -> list[str]:
+        """Where each rank runs, as it said."""
+        return [self.store.get(f"host/{rank}").decode() for rank in range(self._size)]
+
     def host_of(self) -> list[int]:
         """The host of each rank; hosts are numbered from 0 in the order of their lowest ranks."""
         numbers: dict[str, int] = {}
-        hosts = [self.store.get(f"host/{rank}").decode() for rank in range(self._size)]
-        return [numbers.setdefault(host, len(numbers)) for host in hosts]
+        return [numbers.setdefault(host, len(numbers)) for host in self.hosts()]
 
     def _join(self) -> None:
         """Claims this rank's number in the first meeting that is not over."""
