@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "python/csrc/argument_checks.h"
+#include "python/csrc/overlap.h"
 
 namespace atp::pytorch {
 namespace {
@@ -54,35 +55,6 @@ at::Tensor first_of_repeated(at::Tensor tensor, const at::Tensor& like) {
     if (is_repeated(like, d)) tensor = tensor.narrow(d, 0, 1);
   }
   return tensor;
-}
-
-// If each dimension's stride exceeds the extent of all smaller strides, no two elements overlap.
-bool steps_over(const at::Tensor& tensor) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, size
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
-    if (tensor.size(d) > 1) steps.emplace_back(tensor.stride(d), tensor.size(d));
-  }
-  std::sort(steps.begin(), steps.end());
-  std::int64_t reach = 0;
-  for (const auto& [stride, size] : steps) {
-    if (stride <= reach) return false;
-    reach += stride * (size - 1);
-  }
-  return true;
-}
-
-bool elements_overlap(const at::Tensor& tensor) {
-  if (tensor.numel() < 2 || tensor.is_contiguous() || steps_over(tensor)) return false;
-  // Rare, so it may be slow: list the place of every element, and look for duplicates.
-  std::vector<std::int64_t> places{0};
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
-    const std::size_t count = places.size();
-    for (std::int64_t i = 1; i < tensor.size(d); ++i) {
-      for (std::size_t p = 0; p < count; ++p) places.push_back(places[p] + i * tensor.stride(d));
-    }
-  }
-  std::sort(places.begin(), places.end());
-  return std::adjacent_find(places.begin(), places.end()) != places.end();
 }
 
 double factor_of(const ReduceOp& op) {

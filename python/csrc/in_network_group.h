@@ -108,9 +108,8 @@ class InNetworkGroup : public ProcessGroupATP {
                  const c10d::AllgatherOptions& options);
   WorkPtr scatter(const Buffers::Name& name, const Carriage& carriage, const Tensors& outputs,
                   const Tensors& inputs, const c10d::ReduceScatterOptions& options);
-  void submit_scatter(DataType type, const at::Tensor& input, const at::Tensor& output,
+  void submit_scatter(DataType type, ConstBytes input, const at::Tensor& output,
                       std::vector<std::size_t> lengths, const AllReduceOptions& request);
-  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
 
   const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;

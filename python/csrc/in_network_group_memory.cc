@@ -2,10 +2,12 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/in_network_group.h"
+#include "python/csrc/overlap.h"
 #include "python/csrc/peer_requests.h"
 
 namespace atp::pytorch {
@@ -34,23 +36,7 @@ std::byte* memory_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data_ptr());
 }
 
-bool overlap(const at::Tensor& one, const at::Tensor& other) {
-  return one.nbytes() > 0 && other.nbytes() > 0 &&
-         memory_of(one) < memory_of(other) + other.nbytes() &&
-         memory_of(other) < memory_of(one) + one.nbytes();
-}
-
-// The memory that the operation reads; none of it is written before it is read. A part of the
-// output may be written as soon as that part has been read; `is_that_part`: where it begins.
-at::Tensor not_overwritten(Buffers& buffers, const at::Tensor& input, const at::Tensor& output,
-                           bool is_that_part) {
-  if (is_that_part || !overlap(input, output)) return input;
-  const NoAutograd guard;
-  const at::Tensor copy = input.clone();
-  // It is already scaled and converted.
-  buffers.keep(copy);
-  return copy;
-}
+ConstBytes readable(const at::Tensor& tensor) { return {memory_of(tensor), tensor.nbytes()}; }
 
 at::Tensor side_by_side(const std::vector<at::Tensor>& tensors) {
   const NoAutograd guard;
@@ -99,24 +85,25 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::gather(const Name& name, const Te
   }
   const auto work = begin_work("atp", name, inputs, outputs);
   Buffers& buffers = work->buffers();
-  Tensors from;
-  Tensors to;
+  std::vector<ConstBytes> from;
+  std::vector<std::vector<Bytes>> to;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const at::Tensor input = buffers.input(inputs[i]);
-    to.push_back(buffers.output(outputs[i]));
-    const std::byte* own = memory_of(to[i]) + input.nbytes() * static_cast<std::size_t>(getRank());
-    from.push_back(not_overwritten(buffers, input, to[i], memory_of(input) == own));
+    from.push_back(readable(buffers.input(inputs[i])));
+    to.push_back(blocks_of(name, buffers.output(outputs[i]), ranks()));
   }
+  KeptApart apart;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    apart.read(i, from[i], from[i]);
+    for (std::size_t r = 0; r < ranks(); ++r) apart.write(i, to[i][r], r == own_rank());
+  }
+  apart.keep(buffers);
   const AllReduceOptions part =
       part_options(work, inputs.size(), options.timeout, !options.asyncOp);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    HostRequest request = moving(from[i]);
-    const std::size_t bytes = from[i].nbytes();
-    request.lengths.assign(ranks(), bytes);
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      request.outputs.push_back(memory_of(to[i]) + rank * bytes);
-    }
-    communicator_->all_gather({memory_of(from[i]), bytes}, std::move(request), part);
+    HostRequest request = moving(inputs[i]);
+    request.lengths.assign(ranks(), from[i].size());
+    for (const Bytes block : to[i]) request.outputs.push_back(block.data());
+    communicator_->all_gather(from[i], std::move(request), part);
   }
   return work;
 }
@@ -145,23 +132,24 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, T
   }
   check_count(kMemoryAllGather, "rank", ranks(), outputs[0].size());
   for (const at::Tensor& output : outputs[0]) check_type(kMemoryAllGather, inputs[0], output);
-  const at::Tensor& own = outputs[0][static_cast<std::size_t>(getRank())];
+  const at::Tensor& own = outputs[0][own_rank()];
   TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kMemoryAllGather.operation, ": expected ",
                     inputs[0].numel(), " values in this rank's output, as in its input, but found ",
                     own.numel());
   const auto work = begin_work("atp", kMemoryAllGather, inputs, outputs[0]);
   Buffers& buffers = work->buffers();
-  at::Tensor input = buffers.input(inputs[0]);
-  HostRequest request = moving(input);
+  ConstBytes input = readable(buffers.input(inputs[0]));
+  HostRequest request = moving(inputs[0]);
+  KeptApart apart;
+  apart.read(0, input, input);
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const at::Tensor output = buffers.output(outputs[0][rank]);
-    const bool is_own = rank == static_cast<std::size_t>(getRank());
-    input =
-        not_overwritten(buffers, input, output, is_own && memory_of(output) == memory_of(input));
+    apart.write(0, {memory_of(output), output.nbytes()}, rank == own_rank());
     request.lengths.push_back(output.nbytes());
     request.outputs.push_back(memory_of(output));
   }
-  communicator_->all_gather({memory_of(input), input.nbytes()}, std::move(request),
+  apart.keep(buffers);
+  communicator_->all_gather(input, std::move(request),
                             part_options(work, 1, options.timeout, !options.asyncOp));
   return work;
 }
@@ -179,10 +167,12 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
 }
 
 // Floats are added in the order of ranks, so the bits may differ from an all-reduce's.
-void InNetworkGroup::submit_scatter(DataType type, const at::Tensor& input,
-                                    const at::Tensor& output, std::vector<std::size_t> lengths,
+void InNetworkGroup::submit_scatter(DataType type, ConstBytes input, const at::Tensor& output,
+                                    std::vector<std::size_t> lengths,
                                     const AllReduceOptions& request) {
-  const Values values{memory_of(input), static_cast<std::size_t>(input.numel()), type};
+  const std::size_t count = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  // It is only read.
+  const Values values{const_cast<std::byte*>(input.data()), count, type};
   communicator_->reduce_scatter(
       values, {.lengths = std::move(lengths), .outputs = {memory_of(output)}}, request);
 }
@@ -199,14 +189,19 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
-  Tensors from;
+  std::vector<ConstBytes> from;
   Tensors to;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const at::Tensor input = buffers.input(inputs[i]);
+    from.push_back(readable(buffers.input(inputs[i])));
     to.push_back(buffers.output(outputs[i]));
-    const std::byte* own = memory_of(input) + to[i].nbytes() * static_cast<std::size_t>(getRank());
-    from.push_back(not_overwritten(buffers, input, to[i], memory_of(to[i]) == own));
   }
+  KeptApart apart;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t block = to[i].nbytes();
+    apart.read(i, from[i], from[i].subspan(own_rank() * block, block));
+    apart.write(i, {memory_of(to[i]), block}, true);
+  }
+  apart.keep(buffers);
   AllReduceOptions part = part_options(work, inputs.size(), options.timeout, !options.asyncOp);
   part.reduction = asked.reduction;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -238,7 +233,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   }
   if (!found) return PeersBackend::reduce_scatter(outputs, inputs, options);
   check_count(kMemoryReduceScatter, "rank", ranks(), inputs[0].size());
-  const at::Tensor& own = inputs[0][static_cast<std::size_t>(getRank())];
+  const at::Tensor& own = inputs[0][own_rank()];
   check_values(kMemoryReduceScatter, own, outputs[0], 1);
   const auto work = begin_work("atp", kMemoryReduceScatter, inputs[0], outputs);
   Buffers& buffers = work->buffers();
@@ -249,7 +244,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   const at::Tensor output = buffers.output(outputs[0]);
   AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);
   part.reduction = asked.reduction;
-  submit_scatter(found->type, input, output, lengths_of(inputs[0]), part);
+  submit_scatter(found->type, readable(input), output, lengths_of(inputs[0]), part);
   return work;
 }
 

@@ -1,11 +1,8 @@
 #include "python/csrc/peer_requests.h"
 
-#include <cstring>
-
 #include "python/csrc/argument_checks.h"
 
-// Maps c10d's reductions and tensor types to those of atp/collective/peer, and decides when a
-// request must send from a copy.
+// Maps c10d's reductions and tensor types to those of atp/collective/peer.
 
 namespace atp::pytorch {
 namespace {
@@ -24,25 +21,6 @@ ElementReduction named(ReduceOp::RedOpType op) {
     case ReduceOp::BXOR: return ElementReduction::kXor;
     default: return ElementReduction::kNone;
   }
-}
-
-bool overlap(ConstBytes one, ConstBytes other) {
-  return !one.empty() && !other.empty() && one.data() < other.data() + other.size() &&
-         other.data() < one.data() + one.size();
-}
-
-// Whether an output overlaps with the input, other than this rank's own block in its exact place.
-bool is_overwritten(const PeerRequest& request, std::size_t input, std::size_t rank,
-                    std::size_t ranks) {
-  const ConstBytes sent = request.inputs[input];
-  const bool is_own_input = request.inputs.size() < ranks || input == rank;
-  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
-    const Bytes written = request.outputs[i];
-    const bool is_own_output = request.outputs.size() < ranks || i == rank;
-    if (is_own_input && is_own_output && written.data() == sent.data()) continue;
-    if (overlap(sent, written)) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -122,17 +100,6 @@ std::vector<Bytes> blocks_of(const Buffers::Name& name, const at::Tensor& buffer
     left = left.subspan(bytes);
   }
   return blocks;
-}
-
-void keep_apart(PeerRequest& request, Buffers& buffers, std::size_t rank, std::size_t ranks) {
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    if (!is_overwritten(request, i, rank, ranks)) continue;
-    ConstBytes& input = request.inputs[i];
-    const at::Tensor copy = at::empty({static_cast<std::int64_t>(input.size())}, at::kByte);
-    std::memcpy(copy.mutable_data_ptr(), input.data(), input.size());
-    buffers.keep(copy);
-    input = {static_cast<const std::byte*>(copy.const_data_ptr()), input.size()};
-  }
 }
 
 }  // namespace atp::pytorch

@@ -33,7 +33,4 @@ Bytes memory_of(const Buffers::Name& name, const at::Tensor& buffer);
 std::vector<Bytes> blocks_of(const Buffers::Name& name, const at::Tensor& buffer, std::size_t ranks,
                              const std::vector<std::int64_t>& lengths = {});
 
-// If the caller's tensors overlap, the request sends from a copy what it would overwrite.
-void keep_apart(PeerRequest& request, Buffers& buffers, std::size_t rank, std::size_t ranks);
-
 }  // namespace atp::pytorch

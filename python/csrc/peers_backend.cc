@@ -6,6 +6,7 @@
 
 #include "atp/base/check.h"
 #include "python/csrc/argument_checks.h"
+#include "python/csrc/overlap.h"
 #include "python/csrc/peer_requests.h"
 
 // The life of a collective: its checks, its number and its work, and the end of the group. The
@@ -101,6 +102,7 @@ PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& nam
   fail_after_other_path(path);
   for (const at::Tensor& tensor : inputs) Buffers::check_device(name.operation, tensor);
   for (const at::Tensor& tensor : results) Buffers::check_device(name.operation, tensor);
+  check_results_apart(name.operation, results);
   traffic_.add(path, name.operation, inputs);
   auto work = c10::make_intrusive<CollectiveWork>(getRank(), ++sequence_, results, Buffers(name));
   record(work, {.name = name.operation, .way = path, .number = work->getSequencenumber()}, inputs,
@@ -163,8 +165,8 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
   for (PeerRequest& request : requests) {
     request.number = number++;
     request.timeout = timeout_of(timeout);
-    keep_apart(request, work->buffers(), own_rank(), ranks());
   }
+  keep_apart(std::span(requests), work->buffers(), own_rank(), ranks());
   if (waits) return carry_out_here(work, std::move(requests));
   const EndPart end_part = expect_parts(work, requests.size());
   for (PeerRequest& request : requests) {
@@ -177,7 +179,7 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
 PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, PeerRequest request,
                                                     std::chrono::milliseconds timeout, bool waits) {
   if (!exchanges_itself()) return submit(work, {std::move(request)}, timeout, waits);
-  keep_apart(request, work->buffers(), own_rank(), ranks());
+  keep_apart(std::span(&request, 1), work->buffers(), own_rank(), ranks());
   exchange(work, request, timeout, waits);
   return work;
 }

@@ -155,6 +155,8 @@ class PeersBackend : public c10d::Backend {
   // Ends the connections and then the threads, which finish the operations in progress; the last
   // step of a final class's destructor. In a forked child it leaves both alone.
   void end_threads();
+  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
+  std::size_t own_rank() const { return static_cast<std::size_t>(getRank()); }
 
  private:
   // A group that has failed on one path fails on the other with its next operation there: the other
@@ -186,8 +188,6 @@ class PeersBackend : public c10d::Backend {
               const Tensors& results);
   EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
   CompletionPool& transfer_completion();
-  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
-  std::size_t own_rank() const { return static_cast<std::size_t>(getRank()); }
 
   const pid_t owner_ = getpid();
   std::atomic<std::chrono::milliseconds> timeout_;

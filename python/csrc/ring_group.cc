@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "python/csrc/argument_checks.h"
+#include "python/csrc/overlap.h"
 
 // Decides which collectives the ring carries, splits them into its requests, and leaves all others
 // to the peer connections.
@@ -57,6 +58,10 @@ RingGroup::RingGroup(int rank, int size, std::chrono::milliseconds timeout,
 c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<CollectiveWork>& work,
                                                  std::vector<RingRequest> requests,
                                                  std::chrono::milliseconds timeout) {
+  // All-reduces work in place.
+  const bool in_place =
+      !requests.empty() && requests.front().collective == RingCollective::kAllReduce;
+  if (!in_place) keep_apart(std::span(requests), work->buffers(), own_rank(), ranks());
   const auto end_part = expect_parts(work, requests.size());
   for (RingRequest& request : requests) {
     request.timeout = timeout_of(timeout);

@@ -64,7 +64,6 @@ class RingGroup : public ProcessGroupATP {
   // Submits the requests as the parts of the work.
   WorkPtr submit(const c10::intrusive_ptr<CollectiveWork>& work, std::vector<RingRequest> requests,
                  std::chrono::milliseconds timeout);
-  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
 
   const NumberFormat format_;
   std::unique_ptr<Ring> ring_;
