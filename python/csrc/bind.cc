@@ -27,30 +27,34 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The class exposed to Python. Its destructor may run on a thread that holds the GIL while a
-// callback on the completion thread waits for the GIL, so it releases the GIL first.
+// The class exposed to Python. Its last reference may be dropped on a thread that holds the GIL
+// while a callback on the completion thread waits for the GIL, so it leaves without the GIL.
 template <class Group>
 class PyGroup final : public Group {
  public:
-  template <class... Arguments>
-  explicit PyGroup(Arguments&&... arguments) : Group(std::forward<Arguments>(arguments)...) {
-    LiveGroups::instance().add(this);
-  }
-  ~PyGroup() override {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-      const py::gil_scoped_release release;
-      leave();
-    } else {
-      leave();
-    }
-  }
+  using Group::Group;
+  ~PyGroup() override { leave(); }
+  // When the last reference is gone: the destructor also waits for the weak ones.
+  void release_resources() override { leave(); }
 
  private:
   void leave() {
+    if (std::exchange(has_left_, true)) return;
+    std::optional<py::gil_scoped_release> released;
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released.emplace();
     LiveGroups::instance().remove(this);
     this->stop();
   }
+
+  bool has_left_ = false;
 };
+
+template <class Group, class... Arguments>
+c10::intrusive_ptr<Group> make_live(Arguments&&... arguments) {
+  auto group = c10::make_intrusive<Group>(std::forward<Arguments>(arguments)...);
+  LiveGroups::instance().add(group);
+  return group;
+}
 
 using PyInNetworkGroup = PyGroup<InNetworkGroup>;
 using PyRingGroup = PyGroup<RingGroup>;
@@ -143,8 +147,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.join_timeout = join_timeout;
     communicator = connect(std::move(options), job_keys);
   }
-  return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(communicator),
-                                               number_format(numbers));
+  return make_live<PyInNetworkGroup>(rank, size, timeout, std::move(communicator),
+                                     number_format(numbers));
 }
 
 template <class Group>
@@ -232,7 +236,7 @@ std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds tim
 c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds timeout,
                                                 ConnectedRing& ring, const std::string& numbers) {
   const py::gil_scoped_release release;
-  return c10::make_intrusive<PyRingGroup>(rank, size, timeout, ring.take(), number_format(numbers));
+  return make_live<PyRingGroup>(rank, size, timeout, ring.take(), number_format(numbers));
 }
 
 // Connects to no rank: ranks connect when they first need to. A group of one has no listener.

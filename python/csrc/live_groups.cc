@@ -22,9 +22,9 @@ LiveGroups& LiveGroups::instance() {
   return *of_this_process;
 }
 
-void LiveGroups::add(ProcessGroupATP* group) {
+void LiveGroups::add(const c10::intrusive_ptr<ProcessGroupATP>& group) {
   const std::lock_guard lock(mutex_);
-  groups_.insert(group);
+  groups_.emplace(group.get(), group);
   std::erase_if(pools_, [](const auto& pool) { return pool.expired(); });
   pools_.push_back(group->completion_pool());
 }
@@ -34,15 +34,21 @@ void LiveGroups::remove(ProcessGroupATP* group) {
   groups_.erase(group);
 }
 
+// The lock is held over nothing that a group does, because the end of one may drop another, and a
+// callback may drop any.
 void LiveGroups::abort_all() {
+  std::vector<c10::intrusive_ptr<ProcessGroupATP>> groups;
   std::vector<std::weak_ptr<CompletionPool>> pools;
   {
     const std::lock_guard lock(mutex_);
-    for (ProcessGroupATP* group : groups_) group->give_up_at_exit();  // all at once
-    for (ProcessGroupATP* group : groups_) group->abort();
+    for (const auto& [key, weak] : groups_) {
+      if (auto group = weak.lock()) groups.push_back(std::move(group));
+    }
     pools = pools_;
   }
-  // Without the lock: a callback may drop a group.
+  for (const auto& group : groups) group->give_up_at_exit();  // all at once
+  for (const auto& group : groups) group->abort();
+  groups.clear();
   for (const auto& weak : pools) {
     if (const auto pool = weak.lock()) pool->wait_until_idle_for(std::chrono::seconds(10));
   }

@@ -28,20 +28,19 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupATP::split(
   check_open("split_group");
   const auto own = std::find(ranks.begin(), ranks.end(), getRank());
   if (own == ranks.end()) return nullptr;
-  const std::lock_guard lock(split_mutex_);
-  if (split_ == nullptr || split_name_ != options->group_name) {
-    split_ = make_split_(store, ranks, static_cast<int>(own - ranks.begin()), options->group_name,
-                         options->timeout);
-    split_name_ = options->group_name;
-    return split_;
+  const std::string& name = options->group_name;
+  {
+    const std::lock_guard lock(split_mutex_);
+    auto last = split_ && split_name_ == name ? split_->lock() : nullptr;
+    if (last != nullptr) return last;
   }
-  return std::move(split_);
-}
-
-void ProcessGroupATP::forget_split() {
-  c10::intrusive_ptr<c10d::Backend> last;
+  // Without the lock: this meets the other ranks, in Python.
+  auto made =
+      make_split_(store, ranks, static_cast<int>(own - ranks.begin()), name, options->timeout);
   const std::lock_guard lock(split_mutex_);
-  last = std::move(split_);
+  split_.emplace(made);
+  split_name_ = name;
+  return made;
 }
 
 void ProcessGroupATP::shutdown() {
@@ -51,7 +50,6 @@ void ProcessGroupATP::shutdown() {
   share_failure();
   leave_transport();
   PeersBackend::shutdown();
-  forget_split();
 }
 
 void ProcessGroupATP::give_up() {
@@ -69,7 +67,6 @@ void ProcessGroupATP::abort() {
   give_up_peers();
   abort_transport();
   PeersBackend::abort();
-  forget_split();
 }
 
 c10d::ErrorType ProcessGroupATP::getError() {

@@ -85,7 +85,7 @@ class ProcessGroupATP : public PeersBackend {
   void set_choice(std::string text) { choice_ = std::move(text); }
 
  protected:
-  // Every final class calls it first thing in its destructor: leaves; operations in progress fail.
+  // Every final class calls it before it ends: leaves; operations in progress fail.
   void stop();
 
   // Each of them is idempotent.
@@ -97,15 +97,13 @@ class ProcessGroupATP : public PeersBackend {
   virtual FailureKind transport_failure() const = 0;
 
  private:
-  void forget_split();
-
   const c10::intrusive_ptr<GroupOptions> options_;
   MakeSplit make_split_;
   std::mutex split_mutex_;
   // The last split, and its name. torch 2.13 asks for a split once for each device of the group,
-  // and keeps the first.
+  // and keeps the first. Weak: a split that the program has destroyed is to end.
   std::string split_name_;
-  c10::intrusive_ptr<c10d::Backend> split_;
+  std::optional<c10::weak_intrusive_ptr<c10d::Backend>> split_;
   std::string choice_;
   std::atomic<FailureKind> failure_{FailureKind::kNone};
 };
