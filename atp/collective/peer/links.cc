@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +21,10 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kHelloTimeout{2};
 constexpr milliseconds kBetweenCalls{50};
 constexpr std::size_t kMaxGuests = 1024;
+// How long another host may refuse calls: its firewall may do so, while its rank can call this one.
+constexpr std::chrono::seconds kRefusals{1};
+// When to say that a connection is still missing.
+constexpr std::chrono::seconds kLongWait{1};
 constexpr const char* kTurnedAway = "it closes the connection without an answer";
 
 // Reads the rest of a Hello. False: it will never come.
@@ -104,7 +109,31 @@ Hello PeerLinks::hello(std::size_t from, std::size_t to) const {
 }
 
 void PeerLinks::want(std::size_t rank, SteadyTime now) {
-  if (calls_[rank].state == State::kNone) call(rank, now);
+  if (calls_[rank].state != State::kNone) return;
+  calls_[rank].say_at = now + kLongWait;
+  call(rank, now);
+}
+
+std::string PeerLinks::why_not(std::size_t rank) const {
+  const Call& call = calls_[rank];
+  if (!call.why.empty()) return call.why;
+  if (call.state == State::kGreeting) return "it accepts the connection, and says nothing";
+  return is_on_own_host(rank) ? "no answer" : "no answer: a firewall may drop connections to it";
+}
+
+void PeerLinks::say_what_is_missing(std::size_t rank) {
+  calls_[rank].said = true;
+  std::string text = options_.wording.rank(options_.rank) + " still has no connection with " +
+                     name(rank) + ", neither has called the other with success (" + why_not(rank) +
+                     ")";
+  if (!is_on_own_host(rank)) {
+    text +=
+        "; a firewall must admit TCP in at least one direction: set ATP_PORT_RANGE, and open "
+        "these ports";
+  }
+  if (options_.recorded != nullptr) options_.recorded->note(RecordedKind::kWaiting, text, {});
+  options_.on_warning ? options_.on_warning(text)
+                      : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
 }
 
 void PeerLinks::call(std::size_t rank, SteadyTime now) {
@@ -113,7 +142,9 @@ void PeerLinks::call(std::size_t rank, SteadyTime now) {
   if (!begun) {
     const bool is_refused = begun.error().message == std::strerror(ECONNREFUSED);
     const bool is_second = call.state == State::kWaiting;
-    if (is_refused && is_second && !gone_) return give_up_calling(call, rank);
+    if (is_refused && is_second && is_refused_for_good(call, rank, now)) {
+      return give_up_calling(call, rank);
+    }
     call_again(rank, begun.error().message, now);
     // Ask again at once: on this host the kernel refuses immediately.
     if (is_refused && !is_second) call.again_at = now;
@@ -131,7 +162,15 @@ void PeerLinks::drop_call(Call& call) {
   call.socket.close();
 }
 
-// A refusal means that the rank is gone: its listener existed before its address was known.
+// A refusal means that the rank is gone, as its listener existed before its address was known, or
+// that a firewall is between the hosts.
+bool PeerLinks::is_refused_for_good(Call& call, std::size_t rank, SteadyTime now) const {
+  if (gone_) return false;  // one at a time
+  if (is_on_own_host(rank)) return true;
+  if (!call.refused_since) call.refused_since = now;
+  return now >= *call.refused_since + kRefusals;
+}
+
 void PeerLinks::give_up_calling(Call& call, std::size_t rank) {
   gone_ = rank;
   drop_call(call);
@@ -149,7 +188,9 @@ void PeerLinks::call_again(std::size_t rank, const std::string& why, SteadyTime 
 void PeerLinks::greet(std::size_t rank, SteadyTime now) {
   Call& call = calls_[rank];
   const int error = call.socket.connect_error();
-  if (error == ECONNREFUSED && !gone_) return give_up_calling(call, rank);
+  if (error == ECONNREFUSED && is_refused_for_good(call, rank, now)) {
+    return give_up_calling(call, rank);
+  }
   if (error != 0) return call_again(rank, std::strerror(error), now);
   if (!write_hello(call.socket, hello(options_.rank, rank))) {
     return call_again(rank, "it accepts no data", now);
@@ -204,8 +245,9 @@ void PeerLinks::welcome(Guest guest) {
   }
   Call& own = calls_[from];
   if (own.state == State::kOpen) return;
-  const bool both_call = own.state == State::kConnecting || own.state == State::kGreeting;
-  if (both_call && options_.rank < from) return;  // this rank's own call counts
+  // Once the lower rank has said its Hello, its call counts: the other may have answered already.
+  // Until then, any call that gets through does; perhaps only one direction is open.
+  if (own.state == State::kGreeting && options_.rank < from) return;
   if (!write_hello(guest.socket, hello(options_.rank, from))) return;
   drop_call(own);
   open(from, std::move(guest.socket));
@@ -229,7 +271,10 @@ void PeerLinks::handle(const Poller::Ready& ready, SteadyTime now) {
 
 void PeerLinks::check_time(SteadyTime now) {
   for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
-    if (calls_[rank].state == State::kWaiting && now >= calls_[rank].again_at) call(rank, now);
+    Call& call = calls_[rank];
+    if (call.state == State::kWaiting && now >= call.again_at) this->call(rank, now);
+    const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
+    if (is_missing && !call.said && now >= call.say_at) say_what_is_missing(rank);
   }
   std::erase_if(guests_, [&](const Guest& guest) {
     if (now < guest.until) return false;
@@ -243,6 +288,8 @@ std::optional<SteadyTime> PeerLinks::next_timeout() const {
   const auto consider = [&](SteadyTime time) { next = next ? std::min(*next, time) : time; };
   for (const Call& call : calls_) {
     if (call.state == State::kWaiting) consider(call.again_at);
+    const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
+    if (is_missing && !call.said) consider(call.say_at);
   }
   for (const Guest& guest : guests_) consider(guest.until);
   return next;

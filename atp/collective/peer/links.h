@@ -15,8 +15,9 @@
 #include "atp/driver/tcp/hello.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
-// How two ranks get a connection: one calls the other's listener when it first needs it. If both
-// call at once, the lower rank's call counts. Nothing here waits.
+// How two ranks get a connection: each calls the other's listener when it first needs it. If both
+// calls get through at once, the lower rank's counts; if a firewall admits only one of them, that
+// one does. Nothing here waits.
 
 namespace atp {
 
@@ -30,6 +31,8 @@ struct PeerOptions {
   std::shared_ptr<RecordedGroup> recorded;
   // The total time of an operation; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+  // Gets warnings, on the group's thread. Null: they go to stderr, prefixed "atp: ".
+  std::function<void(const std::string&)> on_warning;
 };
 
 // The descriptors that a group's thread waits for, each with an id.
@@ -82,7 +85,11 @@ class PeerLinks {
   // A rank that refuses calls because nobody listens there any more; it is not called again.
   std::optional<std::size_t> take_gone() { return std::exchange(gone_, std::nullopt); }
   // Why there is no connection with this rank yet.
-  std::string why_not(std::size_t rank) const { return calls_[rank].why; }
+  std::string why_not(std::size_t rank) const;
+  // Between this rank and an address of its own host there is no firewall.
+  bool is_on_own_host(std::size_t rank) const {
+    return addresses_[rank].address == addresses_[options_.rank].address;
+  }
 
   std::string name(std::size_t rank) const;  // "rank 3 (10.0.0.3:4000)"
 
@@ -92,9 +99,12 @@ class PeerLinks {
     State state = State::kNone;
     TcpSocket socket;
     SteadyTime again_at{};  // kWaiting
+    SteadyTime say_at{};    // not open by then: worth a word
+    bool said = false;
+    std::optional<SteadyTime> refused_since;
     Hello answer;
     std::size_t answer_bytes = 0;
-    std::string why = "no answer";
+    std::string why;  // the last call has failed
   };
   struct Guest {
     std::uint64_t id;
@@ -106,6 +116,7 @@ class PeerLinks {
 
   Hello hello(std::size_t from, std::size_t to) const;
   void call(std::size_t rank, SteadyTime now);
+  bool is_refused_for_good(Call& call, std::size_t rank, SteadyTime now) const;
   void give_up_calling(Call& call, std::size_t rank);
   void call_again(std::size_t rank, const std::string& why, SteadyTime now);
   void greet(std::size_t rank, SteadyTime now);
@@ -115,6 +126,7 @@ class PeerLinks {
   void accept_guests(SteadyTime now);
   void hear_guest(std::size_t index);
   void welcome(Guest guest);
+  void say_what_is_missing(std::size_t rank);
 
   const PeerOptions& options_;
   const std::shared_ptr<const TcpListener> listener_;

@@ -41,10 +41,12 @@ class TestingPeers {
   PeerOptions& options() { return options_; }
   const std::vector<Endpoint>& addresses() const { return addresses_; }
 
-  std::unique_ptr<Peers> start(std::size_t rank) const {
+  std::unique_ptr<Peers> start(std::size_t rank) const { return start(rank, addresses_); }
+  // A rank that knows the others by these addresses.
+  std::unique_ptr<Peers> start(std::size_t rank, const std::vector<Endpoint>& addresses) const {
     PeerOptions options = options_;
     options.rank = rank;
-    return std::move(Peers::start(listeners_[rank], options, addresses_)).value();
+    return std::move(Peers::start(listeners_[rank], options, addresses)).value();
   }
   // For a rank that does not exist and so does not listen.
   void close_listener(std::size_t rank) { listeners_[rank].reset(); }

@@ -92,9 +92,9 @@ void PeerEngine::note_gone(std::size_t rank) {
 }
 
 void PeerEngine::miss(std::size_t rank) {
-  fail(name(rank) + (peers_[rank].left
-                         ? " has left the group"
-                         : " is gone: it has left the group, or its process has ended"));
+  if (peers_[rank].left) return fail(name(rank) + " has left the group");
+  fail(name(rank) + " is gone: it has left the group, or its process has ended" +
+       (links_.is_on_own_host(rank) ? "" : ", or a firewall refuses connections to it"));
 }
 
 void PeerEngine::suspect(const std::string& text) {

@@ -110,7 +110,11 @@ def choose_ways(
         level = logging.INFO if is_wanted else logging.WARNING
         return _chosen(meeting, ring_group(ring), reason, level)
     if ring is None:
-        reason = f"in the network: the ranks cannot connect to form a ring ({why_no_ring})"
+        reason = (
+            f"in the network: the ranks cannot connect to form a ring ({why_no_ring}); barriers, "
+            "broadcasts and all that is not a sum in the network need such TCP connections, too, "
+            "in at least one direction between any two ranks"
+        )
         return _chosen(meeting, group, reason, logging.WARNING)
     source = FIGURES_VARIABLE
     if figures is None:
