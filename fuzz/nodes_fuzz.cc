@@ -123,11 +123,11 @@ class World {
   void deliver(const Flying& packet) {
     for (std::size_t i = 0; i < kSwitches.size(); ++i) {
       if (packet.to != kSwitches[i]) continue;
-      switches_[i].handle_packet(now_, packet.from, packet.bytes, out_);
+      switches_[i].handle_packet(now_, packet.from, packet.to, packet.bytes, out_);
       send_from(kSwitches[i]);
     }
     if (packet.to == kServer) {
-      server_.handle_packet(now_, packet.from, packet.bytes, out_);
+      server_.handle_packet(now_, packet.from, packet.to, packet.bytes, out_);
       send_from(kServer);
     }
     for (std::size_t rank = 0; rank < kRanks; ++rank) {

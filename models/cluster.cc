@@ -159,7 +159,7 @@ Outcome Cluster::play(HostId id, NodeStore::Id node_id, TimeId now, std::uint64_
   const Endpoint& from = hosts_[packet.from].endpoint;
   const Witness witness(node, from, parsed.view());
   if (bug_ != nullptr && bug_->before != nullptr) bug_->before(node, parsed.view());
-  run(node, time(now), {Cause::kPacket, from, packet.bytes}, outbox_);
+  run(node, time(now), {Cause::kPacket, from, packet.bytes, host.endpoint}, outbox_);
   std::vector<Packet> sent = packets_in(outbox_, id);
   if (bug_ != nullptr && bug_->after != nullptr) bug_->after(node, parsed.view(), sent);
   return keep(id, std::move(node), sent, witness.objection(node, sent));

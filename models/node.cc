@@ -23,7 +23,7 @@ void handle(Member& member, Instant now, const Input& input, Outbox& out) {
 template <class SwitchOrServer>
 void handle(SwitchOrServer& node, Instant now, const Input& input, Outbox& out) {
   if (input.cause == Cause::kPacket) {
-    node.handle_packet(now, input.from, input.bytes, out);
+    node.handle_packet(now, input.from, input.to, input.bytes, out);
   } else if (input.cause == Cause::kUnreachable) {
     node.handle_unreachable(now, input.from, out);
   }

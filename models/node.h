@@ -71,6 +71,7 @@ struct Input {
   Cause cause = Cause::kTime;
   Endpoint from;
   std::span<const std::uint8_t> bytes;
+  Endpoint to = {};  // the node itself
 };
 
 void run(Node& node, Instant now, const Input& input, Outbox& out);

@@ -52,7 +52,9 @@ class Walk {
         return {};
       case MoveKind::kDeliver: {
         const Packet& packet = cluster.packets()[move.subject];
-        return turn(packet.to, now, {Cause::kPacket, cluster.endpoint(packet.from), packet.bytes});
+        return turn(packet.to, now,
+                    {Cause::kPacket, cluster.endpoint(packet.from), packet.bytes,
+                     cluster.endpoint(packet.to)});
       }
       case MoveKind::kFire: return turn(host, now, {});
       case MoveKind::kUnreachable:

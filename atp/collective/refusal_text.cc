@@ -40,6 +40,13 @@ std::string streams_text(const Failure& failure) {
 }
 
 std::string route_text(const Failure& failure) {
+  if (failure.arrived_at != failure.meant_for) {
+    return "its JOIN reached the node at " + to_string(failure.arrived_at) +
+           ", and its route says " +
+           (failure.meant_for.unset() ? "nothing" : to_string(failure.meant_for)) +
+           " there; routes must name the addresses at which switches and servers receive packets, "
+           "and no address translation (NAT, a published container port) may be in between";
+  }
   if (failure.other.empty()) return std::string(to_string(failure.reason));
   return "its route has a different next hop from that of " + ranks_text(failure.other) +
          "; all routes through a switch must have the same next hop";

@@ -25,9 +25,10 @@ struct Turn {
   void count(Counter counter, std::uint64_t amount = 1) { counters.add(counter, amount); }
 };
 
-// The parsed packet of this turn and its sender.
+// The parsed packet of this turn, its sender, and the node's own address that it was sent to.
 struct Arrival {
   const Endpoint& from;
+  const Endpoint& to;
   const PacketView& packet;
 };
 

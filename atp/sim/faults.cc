@@ -17,6 +17,7 @@ std::string_view to_string(Fault fault) {
     case Fault::kForeign: return "foreign";
     case Fault::kDishonest: return "dishonest";
     case Fault::kMove: return "move";
+    case Fault::kMisdirected: return "misdirected";
     case Fault::kEarlierLife: return "earlier_incarnation";
     case Fault::kEcnMark: return "ecn_mark";
     case Fault::kClog: return "clog";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 
 #include "atp/core/outbox.h"
@@ -82,6 +83,13 @@ Hostile::Bytes Hostile::foreign() {
   }
   forget_nonce(bytes, random_);
   return bytes;
+}
+
+Packet Hostile::captured_packet() {
+  if (joins_.empty() || random_.chance(0.5)) return captured_[random_.below(captured_.size())];
+  const auto kept = std::next(joins_.begin(), static_cast<std::ptrdiff_t>(random_.below(joins_.size())));
+  if (kept->second.empty()) return captured_[random_.below(captured_.size())];
+  return {kept->first.first, kept->first.second, any_of(kept->second)};
 }
 
 Packet Hostile::of_an_earlier_life() {

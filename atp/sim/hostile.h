@@ -35,6 +35,8 @@ class Hostile {
 
   Bytes noise();
   Bytes foreign();  // a changed real packet
+  // A real packet, unchanged; every other time a JOIN.
+  Packet captured_packet();
   // A real packet, as an earlier incarnation of the job would have sent it.
   Packet of_an_earlier_life();
   // A packet that no honest member would send from the address of `child`, behind which `own` are.

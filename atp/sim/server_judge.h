@@ -22,8 +22,8 @@ namespace atp::sim {
 // server's packets and what it reports for display.
 class ServerJudge {
  public:
-  ServerJudge(const ServerConfig& config, std::uint16_t switch_port)
-      : config_(config), switch_port_(switch_port) {}
+  ServerJudge(const ServerConfig& config, const Endpoint& own, std::uint16_t switch_port)
+      : config_(config), own_(own), switch_port_(switch_port) {}
 
   // Ends a turn in which these packets were sent because of this packet or (no bytes) a timer.
   void end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -75,6 +75,7 @@ class ServerJudge {
   void object(const std::string& what);
 
   ServerConfig config_;
+  Endpoint own_;  // the address of the server
   std::uint16_t switch_port_;
   std::map<StreamKey, Stream> streams_;
   std::map<std::pair<StreamKey, Rank>, Holder> holders_;

@@ -42,6 +42,9 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
   const bool is_newer = !is_first && join->detachments > said->second;
   said->second = std::max(said->second, join->detachments);
   if (!acknowledges(out, from, join->nonce)) return;
+  if (join->remaining.size() != 1 || join->remaining[0] != own_) {
+    object("a JOIN that was meant for another node was acknowledged");
+  }
   Holder& holder = holders_[{range, packet.ranks.lowest()}];
   if (holder.nonce != join->nonce) {
     const bool is_held =

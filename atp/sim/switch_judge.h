@@ -19,7 +19,8 @@ namespace atp::sim {
 // and shares no rule with the product. It ignores values, which the oracle checks.
 class SwitchJudge {
  public:
-  SwitchJudge(const SwitchConfig& config, std::uint32_t wmax) : config_(config), wmax_(wmax) {}
+  SwitchJudge(const SwitchConfig& config, const Endpoint& own, std::uint32_t wmax)
+      : config_(config), own_(own), wmax_(wmax) {}
 
   // Call begin() before a turn of the switch with these bytes (none: a timer), and one of the
   // others after it.
@@ -115,6 +116,7 @@ class SwitchJudge {
   void object(const std::string& what);
 
   SwitchConfig config_;
+  Endpoint own_;  // the address of the switch
   std::uint32_t wmax_;
   Cells cells_;
   std::map<std::uint32_t, std::size_t> held_;             // cells in use, by job

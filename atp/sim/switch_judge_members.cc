@@ -82,6 +82,7 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
 // Whether its route leads on to a node that it has not visited.
 bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
   if (join.remaining.size() < 2 || join.recorded.size() == Route::kMaxHops) return false;
+  if (join.remaining[0] != own_) return false;
   Route after = join.remaining;
   after.pop_front();
   const Endpoint& own = join.remaining.front();
@@ -153,6 +154,7 @@ void SwitchJudge::judge_route(const Join& came, const Join& went, const Turn& tu
   Route remaining = came.remaining;
   if (remaining.size() < 2) return object("a JOIN whose route ends here was forwarded");
   const Endpoint own = remaining.front();
+  if (own != own_) object("a JOIN that was meant for another node was forwarded");
   remaining.pop_front();
   Route recorded = came.recorded;
   const bool comes_back = names(remaining, own) || names(recorded, own) ||

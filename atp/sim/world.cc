@@ -158,9 +158,9 @@ void World::hand_over(HostId id, const Endpoint& from, std::span<const std::uint
   if (auto* member = std::get_if<Member>(&host.node)) {
     member->worker.handle_packet(now(), from, bytes, member->application, outbox_);
   } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
-    node->handle_packet(now(), from, bytes, outbox_);
+    node->handle_packet(now(), from, host.endpoint, bytes, outbox_);
   } else {
-    std::get<Server>(host.node).handle_packet(now(), from, bytes, outbox_);
+    std::get<Server>(host.node).handle_packet(now(), from, host.endpoint, bytes, outbox_);
   }
 }
 

@@ -194,6 +194,7 @@ class World {
   void send_copies(const Network::Flight& flight, const Fate& fate, Duration delay);
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);
+  void send_misdirected();
   void send_roaming_join(const Packet& packet, HostId member);
   Packet dishonest_packet(const Packet& packet, HostId member);
   void dead(std::uint32_t flight, HostId host);

@@ -123,9 +123,11 @@ World::World(Plan plan)
 // Called in the order of the hosts.
 void World::make_judge(HostId host) {
   if (std::holds_alternative<Server>(hosts_[host].node)) {
-    server_judges_.emplace_back(server_config(plan_, host), ATP_DEFAULT_SWITCH_PORT);
+    server_judges_.emplace_back(server_config(plan_, host), hosts_[host].endpoint,
+                                ATP_DEFAULT_SWITCH_PORT);
   } else if (std::holds_alternative<SwitchNode>(hosts_[host].node)) {
-    switch_judges_.emplace_back(switch_config(plan_, 0), plan_.server_config.wmax);
+    switch_judges_.emplace_back(switch_config(plan_, 0), hosts_[host].endpoint,
+                                plan_.server_config.wmax);
   } else {
     const Application& application = std::get<Member>(hosts_[host].node).application;
     worker_judges_.emplace_back(worker_config(plan_, application.job(), application.rank()),

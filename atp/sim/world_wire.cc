@@ -112,6 +112,7 @@ bool World::is_damaged(const Network::Flight& flight) {
 void World::send_hostile(const Packet& packet) {
   hostile_.capture(packet);
   if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;
+  if (random_.chance(0.2)) return send_misdirected();
   const bool earlier = random_.chance(0.4);
   const std::optional<HostId> sender = host_at(packet.from);
   const bool dishonest = !earlier && sender && random_.chance(0.5) &&
@@ -125,6 +126,16 @@ void World::send_hostile(const Packet& packet) {
   if (is_join) return;
   faults_.add(earlier ? Fault::kEarlierLife : dishonest ? Fault::kDishonest : Fault::kForeign);
   inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
+// A captured packet, unchanged and from its sender's address, to a node for which it was not meant.
+void World::send_misdirected() {
+  const Packet captured = hostile_.captured_packet();
+  const Endpoint& to = hosts_[static_cast<HostId>(random_.below(hosts_.size()))].endpoint;
+  if (to == captured.to || to == captured.from) return;
+  faults_.add(Fault::kMisdirected);
+  inject(captured.from, to, captured.bytes,
+         Duration{static_cast<Duration::rep>(random_.below(1000000))});
 }
 
 // A member's JOIN on a path that no honest one takes: with a bad route, or through another switch,

@@ -123,6 +123,10 @@ StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& abou
   status.other = refusal.holders;
   status.numbers[0] = refusal.expected;
   status.numbers[1] = refusal.found;
+  if (refusal.arrived_at != refusal.meant_for) {
+    status.endpoints = {refusal.arrived_at, refusal.meant_for};
+    status.endpoint_count = 2;
+  }
   return status;
 }
 
@@ -138,6 +142,10 @@ std::optional<StatusMessage> StatusMessage::answer_to(const PacketView& packet) 
 
 Refusal StatusMessage::refusal() const {
   Refusal refusal{.expected = numbers[0], .found = numbers[1], .holders = other};
+  if (endpoint_count == 2) {
+    refusal.arrived_at = endpoints[0];
+    refusal.meant_for = endpoints[1];
+  }
   if (reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
     refusal.reason = static_cast<RefusalReason>(reason);
   }

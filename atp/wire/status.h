@@ -46,7 +46,7 @@ enum class RefusalReason : std::uint16_t {
   kValueCount = 3,  // the path carries less than the agreed K
   kNumberFormat = 4,
   kUpstream = 5,  // the switch may not send to the next hop
-  kRoute = 6,     // no hop left, or the route is too long
+  kRoute = 6,     // no hop left, the route is too long, or it names another node
   kTooManyJobs = 7,
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
@@ -83,6 +83,17 @@ struct Refusal {
   std::uint32_t expected = 0;
   std::uint32_t found = 0;
   RankSet holders;  // ranks with the expected value; empty: the refusing node's own limit
+  // kRoute, of a JOIN that was meant for another node: where it arrived, and the node that its
+  // route names.
+  Endpoint arrived_at;
+  Endpoint meant_for;
+
+  // A JOIN changes what its receiver knows, so it counts only at the node for which its sender
+  // wrote it, the first of its remaining route (docs/protocol.md §2, *JOIN*).
+  static Refusal if_meant_for_another(const Endpoint& meant_for, const Endpoint& arrived_at) {
+    if (meant_for == arrived_at) return {};
+    return {.reason = RefusalReason::kRoute, .arrived_at = arrived_at, .meant_for = meant_for};
+  }
 
   explicit operator bool() const { return reason != RefusalReason::kNone; }
   bool operator==(const Refusal&) const = default;

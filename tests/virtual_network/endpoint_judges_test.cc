@@ -197,7 +197,7 @@ TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
 
 class ServerCourt {
  public:
-  ServerCourt() : judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
+  ServerCourt() : judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {}
 
   // The server answers a GRADIENT of rank 1 from `from`.
   void answers(const Endpoint& from, PacketType type, const Of& of,
@@ -302,7 +302,7 @@ class JobCourt {
     std::uint64_t boot_id = 0;
   };
 
-  JobCourt() : server_(config()), judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
+  JobCourt() : server_(config()), judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {}
 
   // Both ranks join, one after the other, on both paths.
   void begin() {
@@ -316,7 +316,7 @@ class JobCourt {
   void take(const Said& said) {
     Outbox out;
     const Bytes bytes = join(said);
-    server_.handle_packet(now, home(said), bytes, out);
+    server_.handle_packet(now, home(said), kServer, bytes, out);
     judge_.end_turn(now, home(said), bytes, server_, out);
   }
   // The judge is told that the server took the JOIN, although it did not get it.
@@ -334,7 +334,7 @@ class JobCourt {
   // The judge is told that this JOIN made the job, although another one did.
   void take_for_another(const Said& said, const Said& told) {
     Outbox out;
-    server_.handle_packet(now, home(said), join(said), out);
+    server_.handle_packet(now, home(said), kServer, join(said), out);
     judge_.end_turn(now, home(said), join(told), server_, out);
   }
   void leave(Rank rank) {
@@ -344,7 +344,7 @@ class JobCourt {
     out.send_to(kServer);
     const auto leaving = out.bytes_of(out.packets()[0]);
     Outbox answer;
-    server_.handle_packet(now, kSwitch, leaving, answer);
+    server_.handle_packet(now, kSwitch, kServer, leaving, answer);
     judge_.end_turn(now, kSwitch, leaving, server_, answer);
   }
   // Runs until the leases of all but rank 0 have ended.
@@ -363,7 +363,7 @@ class JobCourt {
     for (int second = 0; second < 6; ++second) {
       now += std::chrono::seconds(1);
       Outbox out;
-      server_.handle_packet(now, kSwitch, join({}), out);
+      server_.handle_packet(now, kSwitch, kServer, join({}), out);
       out.clear();
       server_.handle_timeout(now, out);
       if (second == 5) judge_.end_turn(now, {}, {}, server_, out);

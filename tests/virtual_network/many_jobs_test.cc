@@ -213,9 +213,9 @@ class Site {
     now += 1us;
     ++packets;
     if (flight.to == kSwitch) {
-      node.handle_packet(now, flight.from, flight.bytes, out_);
+      node.handle_packet(now, flight.from, flight.to, flight.bytes, out_);
     } else if (flight.to == kServer) {
-      server.handle_packet(now, flight.from, flight.bytes, out_);
+      server.handle_packet(now, flight.from, flight.to, flight.bytes, out_);
     } else {
       for (Rank rank = 0; rank < kWorkers; ++rank) {
         if (members_[rank] == nullptr || flight.to != Member::endpoint(rank)) continue;

@@ -49,7 +49,7 @@ class Court {
     rig_.now = end;
   }
 
-  SwitchJudge judge{config(), kWmax};
+  SwitchJudge judge{config(), kOwn, kWmax};
 
  private:
   Rig rig_;

@@ -128,6 +128,9 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
 
   if (const Refusal refusal = judge(in, *join)) return refuse(refusal);
   const Rank rank = in.packet.ranks.lowest();
+  if (const Refusal refusal = Refusal::if_meant_for_another(join->remaining.front(), in.to)) {
+    return refuse(refusal);
+  }
   if (!pass_hop(*join)) return refuse({RefusalReason::kRoute});
   const Endpoint next = join->remaining.front();
 

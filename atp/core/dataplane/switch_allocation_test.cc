@@ -55,7 +55,7 @@ TEST(SwitchAllocation, NoPacketOfAKnownJobAllocates) {
 
   const std::size_t before = allocations;
   for (const auto& [from, bytes] : packets) {
-    rig.node.handle_packet(rig.now, from, bytes, out);
+    rig.node.handle_packet(rig.now, from, kOwn, bytes, out);
     out.clear();
   }
   rig.node.handle_timeout(rig.now + 4s, out);
@@ -87,10 +87,10 @@ TEST(SwitchMemory, StrangersTreesStayBelowItsLimitAndFurtherTreesAreRefused) {
       for (Rank rank = 0; rank < world_size && job < 110; ++rank) {
         const auto low = static_cast<std::uint8_t>(rank);
         const Endpoint from = Endpoint::ipv4(10, 9, static_cast<std::uint8_t>(rank / 256), low, 1);
-        rig.node.handle_packet(rig.now, from, strangers_join(job, rank, world_size), out);
+        rig.node.handle_packet(rig.now, from, kOwn, strangers_join(job, rank, world_size), out);
         out.clear();
       }
-      rig.node.handle_packet(rig.now, kStranger, strangers_join(job, 0, world_size), out);
+      rig.node.handle_packet(rig.now, kStranger, kOwn, strangers_join(job, 0, world_size), out);
       out.clear();
     }
     const std::size_t held = bytes_held - before;

@@ -12,7 +12,7 @@ namespace atp {
 
 SwitchNode::SwitchNode(const SwitchConfig& config) : state_(config) {}
 
-void SwitchNode::handle_packet(Instant now, const Endpoint& from,
+void SwitchNode::handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
                                std::span<const std::uint8_t> bytes, Outbox& out) {
   SwitchTurn turn = begin_turn(now, out);
   turn.count(SwitchCounter::kPacketsReceived);
@@ -22,7 +22,7 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
     if (parsed.error() == ParseError::kUnknownVersion) answer_versions(turn, from, bytes);
     return;
   }
-  const Arrival in{from, parsed.view()};
+  const Arrival in{from, to, parsed.view()};
   turn.count(switch_counter_of(in.packet.type()));
   if (in.packet.header.hops == 0) return turn.count(SwitchCounter::kDropTooManyHops);
   switch (in.packet.type()) {
@@ -48,7 +48,7 @@ void SwitchNode::refuse_key(Instant now, const Endpoint& from, std::span<const s
   if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) return;
   const auto join = Join::read(parsed.view().body);
   if (!join) return;
-  answer_refused(turn, {from, parsed.view()}, *join,
+  answer_refused(turn, {from, {}, parsed.view()}, *join,
                  {RefusalReason::kKey, static_cast<std::uint32_t>(problem)});
 }
 

@@ -22,8 +22,9 @@ class SwitchNode {
  public:
   explicit SwitchNode(const SwitchConfig& config);
 
-  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
-                     Outbox& out);
+  // `to`: the address of this node at which the packet has arrived.
+  void handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
+                     std::span<const std::uint8_t> bytes, Outbox& out);
   // An ICMP error about a packet to `whom`. A switch has no other place to send to, and its
   // children detach from it if need be, so it only counts the error.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);

@@ -12,6 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+Refusal meant_for(const Endpoint& other) { return Refusal::if_meant_for_another(other, kOwn); }
+
 void expect_refused(Rig& rig, const Bytes& bytes, const Refusal& refusal,
                     const Endpoint& from = child(0)) {
   SCOPED_TRACE(to_string(refusal.reason));
@@ -32,8 +34,13 @@ TEST(SwitchRefusal, AnImpossibleJoinIsRefusedWithItsReason) {
     void (*change)(Join&);
   };
   const Case cases[] = {
-      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.clear(); }},
-      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.pop_front(); }},
+      {meant_for({}), [](Join& j) { j.remaining.clear(); }},
+      {meant_for(kServer), [](Join& j) { j.remaining.pop_front(); }},
+      {{RefusalReason::kRoute},
+       [](Join& j) {
+         j.remaining.clear();
+         j.remaining.push_back(kOwn);
+       }},
       {{RefusalReason::kRoute},
        [](Join& j) {
          while (j.recorded.push_back(kStranger)) {
@@ -72,6 +79,39 @@ TEST(SwitchRefusal, AnImpossibleJoinIsRefusedWithItsReason) {
     expect_refused(rig, join(0, body), c.refusal);
   }
   EXPECT_EQ(rig.node.trees(), 0u);
+}
+
+// A JOIN that somebody has captured and sends to another node would move its rank behind that node.
+TEST(SwitchRefusal, AJoinCountsOnlyAtTheAddressThatItsRouteNames) {
+  struct Case {
+    const char* name;
+    std::vector<Endpoint> remaining;
+    std::vector<Endpoint> recorded;
+  };
+  const Endpoint sibling = Endpoint::ipv4(10, 0, 0, 2, 5501);
+  const Endpoint other_port = Endpoint::ipv4(10, 0, 0, 1, 5502);
+  const Endpoint spine = Endpoint::ipv4(10, 0, 1, 7, 5501);
+  const Case cases[] = {
+      {"it is a rank's to the switch of another rack", {sibling, spine, kServer}, {}},
+      {"it is a rank's to another lane of this host", {other_port, kServer}, {}},
+      {"it is a switch's to the switch above", {spine, kServer}, {sibling}},
+      {"it is a switch's to the server", {kServer}, {sibling, spine}},
+  };
+  Rig rig;
+  rig.join_all();
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    Join body = join_body(0);
+    body.remaining.clear();
+    for (const Endpoint& hop : c.remaining) body.remaining.push_back(hop);
+    for (const Endpoint& hop : c.recorded) body.recorded.push_back(hop);
+    const SwitchNode before = rig.node;
+    expect_refused(rig, join(0, body), meant_for(c.remaining[0]), kStranger);
+    EXPECT_EQ(rig.node.trees(), before.trees());
+    rig.node.for_each_tree([](const Tree& tree, const atp_share&) {
+      EXPECT_EQ(tree.membership().member(0).child, child(0)) << "the rank has not moved";
+    });
+  }
 }
 
 TEST(SwitchRefusal, ARankBeyondTheWorldOrASecondRankIsRefused) {

@@ -179,7 +179,7 @@ class Rig {
 
   // Feeds one packet and returns everything that the switch sends at once.
   std::vector<Sent> in(const Endpoint& from, const Bytes& bytes) {
-    node.handle_packet(now, from, bytes, out_);
+    node.handle_packet(now, from, kOwn, bytes, out_);
     return drain();
   }
   // Lets time pass and runs the timers that come due.

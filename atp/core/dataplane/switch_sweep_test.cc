@@ -93,7 +93,7 @@ TEST(SwitchSweep, AFullOutboxLosesPacketsButNoContribution) {
   rig.join_all();
   Outbox none(0, 0);
   for (unsigned rank = 0; rank < 4; ++rank) {
-    rig.node.handle_packet(rig.now, child(rank),
+    rig.node.handle_packet(rig.now, child(rank), kOwn,
                            gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1 << rank), none);
   }
   const auto sent = rig.in(child(0), gradient(ranks({0}), 0, 1));

@@ -52,8 +52,24 @@ TEST(Joining, AMismatchIsRefusedWithWhatWasExpectedAndFoundAndWhichRanksDiffer) 
        },
        {RefusalReason::kVersion, 0x0202, 0x0304}},
       {"a route that continues behind the server",
-       [](TestJoin& j) { j.body.remaining = j.body.recorded; },
+       [](TestJoin& j) { j.body.remaining.push_back(kTestSwitch); },
        {RefusalReason::kRoute}},
+      {"a route that has ended",
+       [](TestJoin& j) { j.body.remaining.clear(); },
+       Refusal::if_meant_for_another({}, kTestServer)},
+      {"a JOIN that was meant for a switch",
+       [](TestJoin& j) {
+         j.body.remaining.clear();
+         j.body.remaining.push_back(kTestSwitch);
+         j.body.remaining.push_back(kTestServer);
+       },
+       Refusal::if_meant_for_another(kTestSwitch, kTestServer)},
+      {"a JOIN that was meant for another server",
+       [](TestJoin& j) {
+         j.body.remaining.clear();
+         j.body.remaining.push_back(kStranger);
+       },
+       Refusal::if_meant_for_another(kStranger, kTestServer)},
   };
   for (const Disagreement& row : rows) {
     SCOPED_TRACE(row.name);

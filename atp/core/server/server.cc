@@ -30,8 +30,8 @@ ServerTurn Server::begin_turn(Instant now, Outbox& out) {
   return {{now, config_, counters_, out}, congested_};
 }
 
-void Server::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
-                           Outbox& out) {
+void Server::handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
+                           std::span<const std::uint8_t> bytes, Outbox& out) {
   ServerTurn turn = begin_turn(now, out);
   turn.count(ServerCounter::kPacketsReceived);
   turn.count(ServerCounter::kBytesReceived, bytes.size());
@@ -40,7 +40,7 @@ void Server::handle_packet(Instant now, const Endpoint& from, std::span<const st
     refuse_bytes(turn, from, bytes, parsed.error());
     return;
   }
-  const Arrival in{from, parsed.view()};
+  const Arrival in{from, to, parsed.view()};
   switch (in.packet.type()) {
     case PacketType::kGradient: return handle_gradient(turn, in);
     case PacketType::kJoin: return handle_join(turn, in);
@@ -62,7 +62,7 @@ void Server::refuse_key(Instant now, const Endpoint& from, std::span<const std::
   if (!join) return;
   const Refusal refusal{RefusalReason::kKey, static_cast<std::uint32_t>(problem)};
   const RankSet& ranks = parsed.view().ranks;
-  answer_paced(turn, {from, parsed.view()}, ranks,
+  answer_paced(turn, {from, {}, parsed.view()}, ranks,
                StatusMessage::refused(refusal, ranks, join->nonce));
 }
 
@@ -154,11 +154,12 @@ const Job* Server::overlapping(const JobKey& key, const Join& join) const {
 }
 
 // Why no job could grant the JOIN.
-Refusal Server::objection(const Join& join) {
+Refusal Server::objection(const Join& join, const Endpoint& to) {
   if (join.version_min > ATP_VERSION || join.version_max < ATP_VERSION) {
     return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
+  if (const auto refusal = Refusal::if_meant_for_another(join.remaining.front(), to)) return refusal;
   // Hops remain after the server, so the route is in the wrong order.
   if (join.remaining.size() > 1) return {RefusalReason::kRoute};
   return {};
@@ -212,12 +213,13 @@ std::optional<Rejection> Server::forgotten(const PacketView& packet, const Join&
   return rejection;
 }
 
-std::optional<Rejection> Server::rejection_of(const PacketView& packet, const Join& join) const {
+std::optional<Rejection> Server::rejection_of(const Arrival& in, const Join& join) const {
+  const PacketView& packet = in.packet;
   const auto refused = [&](const Refusal& refusal) {
     return Rejection{ServerCounter::kDropRefused,
                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
   };
-  if (const Refusal refusal = objection(join)) return refused(refusal);
+  if (const Refusal refusal = objection(join, in.to)) return refused(refusal);
   if (const auto rejection = forgotten(packet, join)) return rejection;
   const auto known = jobs_.find({packet.job(), join.first_stream});
   if (known != jobs_.end()) return known->second.job.rejection_of(packet, join);
@@ -245,7 +247,7 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   const auto join = Join::read(in.packet.body);
   if (!join) return turn.count(ServerCounter::kDropBadBody);
   if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
-  if (const auto rejection = rejection_of(in.packet, *join)) {
+  if (const auto rejection = rejection_of(in, *join)) {
     turn.count(rejection->drop);
     answer_paced(turn, in, in.packet.ranks, rejection->answer);
     tell_others(turn, in.packet, *join, rejection->answer);

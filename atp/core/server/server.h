@@ -30,8 +30,9 @@ class Server {
  public:
   explicit Server(const ServerConfig& config);
 
-  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
-                     Outbox& out);
+  // `to`: the address of this node at which the packet has arrived.
+  void handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
+                     std::span<const std::uint8_t> bytes, Outbox& out);
   // An ICMP error about a packet to `whom`. It is only counted: JOINs and leases alone decide
   // whether a rank is detached or lost.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
@@ -90,13 +91,13 @@ class Server {
 
   ServerTurn begin_turn(Instant now, Outbox& out);
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
-  std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
+  std::optional<Rejection> rejection_of(const Arrival& in, const Join& join) const;
   std::optional<Rejection> forgotten(const PacketView& packet, const Join& join) const;
   void tell_others(ServerTurn& turn, const PacketView& packet, const Join& join,
                    const StatusMessage& answer);
   void tell_of_other_incarnations(ServerTurn& turn, Jobs::iterator job);
   Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
-  static Refusal objection(const Join& join);
+  static Refusal objection(const Join& join, const Endpoint& to);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
   Refusal objection_by_quota(std::uint32_t job, std::size_t bytes) const;
   // The job whose stream range overlaps the JOIN's, or null.

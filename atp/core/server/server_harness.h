@@ -18,6 +18,7 @@ namespace atp {
 inline constexpr JobKey kTestJob{11, 22};
 inline constexpr std::uint32_t kTestOperation = 9;
 inline constexpr std::uint32_t kTestIndex = 0x12345678;
+inline constexpr Endpoint kTestServer = Endpoint::ipv4(10, 0, 0, 99, 5500);
 inline constexpr Endpoint kTestSwitch = Endpoint::ipv4(10, 0, 0, 100, 5501);
 inline constexpr Endpoint kStranger = Endpoint::ipv4(192, 0, 2, 1, 4444);
 
@@ -153,7 +154,7 @@ class ServerHarness {
   std::uint64_t count(ServerCounter counter) const { return server.counters()[counter]; }
 
   void receive(const Endpoint& from, const std::vector<std::uint8_t>& bytes) {
-    server.handle_packet(now, from, bytes, out);
+    server.handle_packet(now, from, kTestServer, bytes, out);
   }
   void gradient(const Endpoint& from, const TestGradient& g) { receive(from, bytes_of(g)); }
 
@@ -197,6 +198,7 @@ class ServerHarness {
     join.body.first_stream = 0;
     join.body.stream_count = stream_count;
     join.body.max_value_count = 2;
+    join.body.remaining.push_back(kTestServer);
     if (behind_switch) join.body.recorded.push_back(kTestSwitch);
     return join;
   }

@@ -220,7 +220,7 @@ TEST(Server, ItsStateIsAValue) {
   h.gradient(kTestSwitch, {.ranks = ranks({1}), .values = {1, 1}});
   EXPECT_FALSE(copy == h.server);
   h.out.clear();
-  copy.handle_packet(h.now, kTestSwitch, bytes_of({.ranks = ranks({1}), .values = {1, 1}}), h.out);
+  copy.handle_packet(h.now, kTestSwitch, kTestServer, bytes_of({.ranks = ranks({1}), .values = {1, 1}}), h.out);
   EXPECT_EQ(copy, h.server);
   EXPECT_EQ(h.take()[0].values(), (std::vector<std::int32_t>{4, 5}));
 }
@@ -265,7 +265,8 @@ TEST(Server, NoPacketOfARunningJobAllocates) {
     const std::uint64_t word = bytes[ATP_AT_BITMAP + 7];
     const bool straight = (bytes[ATP_AT_FLAGS] & ATP_FLAG_DIRECT) != 0;
     const auto rank = static_cast<Rank>(std::countr_zero(word | 16));
-    h.server.handle_packet(h.now, straight ? worker_endpoint(rank) : kTestSwitch, bytes, h.out);
+    h.server.handle_packet(h.now, straight ? worker_endpoint(rank) : kTestSwitch, kTestServer,
+                           bytes, h.out);
     h.now += milliseconds(1);
     if (h.server.next_timeout() <= h.now) h.server.handle_timeout(h.now, h.out);
     h.out.clear();

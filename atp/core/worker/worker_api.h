@@ -125,6 +125,8 @@ struct Failure {
   RankSet ranks;
   RankSet other;
   Endpoint endpoint;
+  Endpoint arrived_at;  // kRefused (kRoute): where the JOIN came to a node that it was not meant for
+  Endpoint meant_for;   // and the node that it was meant for
   bool unreachable = false;
   bool parent_answers = false;
   bool operator==(const Failure&) const = default;

@@ -207,6 +207,8 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.expected = refusal.expected;
     failure.found = refusal.found;
     failure.other = refusal.holders;
+    failure.arrived_at = refusal.arrived_at;
+    failure.meant_for = refusal.meant_for;
   }
   // A job that has just crashed keeps its place until its leases have ended.
   if (is_full && state_ == State::kJoining) {

@@ -50,12 +50,13 @@ std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCo
     std::size_t segment = 0;
     batch.receive(
         socket, counters,
-        [&](const Endpoint& f, std::span<const std::uint8_t> bytes, bool) {
+        [&](const ReceiveBatch::Datagram& datagram) {
+          const std::span<const std::uint8_t> bytes = datagram.bytes;
           EXPECT_EQ(bytes.data(), next);
           EXPECT_LE(bytes.size(), segment);
           next += segment;
           got.emplace_back(bytes.begin(), bytes.end());
-          if (from != nullptr) from->push_back(f);
+          if (from != nullptr) from->push_back(datagram.from);
         },
         [&](std::span<const std::uint8_t> train, std::size_t size) {
           next = train.data();

@@ -52,8 +52,9 @@ Received through_a_router(const std::string& to, int ecn_field, const Bytes& sen
   Received received;
   UdpCounters counters;
   ReceiveBatch().receive(receiver, counters,
-                         [&](const Endpoint&, std::span<std::uint8_t> bytes, bool congested) {
-                           if (congested) mark_ecn(bytes);
+                         [&](const ReceiveBatch::Datagram& datagram) {
+                           const std::span<std::uint8_t> bytes = datagram.bytes;
+                           if (datagram.congested) mark_ecn(bytes);
                            received.bytes.assign(bytes.begin(), bytes.end());
                          });
   received.counted = counters[UdpCounter::kCongestedIn];

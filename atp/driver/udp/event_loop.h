@@ -53,7 +53,7 @@ namespace atp {
 template <class Node>
 concept DrivenNode = requires(Node node, const Node constant, Instant now, const Endpoint& endpoint,
                               std::span<const std::uint8_t> bytes, Outbox& out) {
-  node.handle_packet(now, endpoint, bytes, out);
+  node.handle_packet(now, endpoint, endpoint, bytes, out);
   node.handle_unreachable(now, endpoint, out);
   node.handle_too_big(now, endpoint, std::size_t{});
   node.handle_timeout(now, out);
@@ -130,8 +130,8 @@ class EventLoop {
     const Instant time = now();
     const ReceiveBatch::Received received = receive_.receive(
         socket_, counters_,
-        [&](const Endpoint& from, std::span<std::uint8_t> datagram, bool congested) {
-          handle_datagram(time, from, datagram, congested);
+        [&](const ReceiveBatch::Datagram& datagram) {
+          handle_datagram(time, datagram);
           if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
             flush();
           }
@@ -151,13 +151,13 @@ class EventLoop {
   }
 
   // The mark comes from the network, so no tag covers it.
-  void handle_datagram(Instant time, const Endpoint& from, std::span<std::uint8_t> datagram,
-                       bool congested) {
+  void handle_datagram(Instant time, const ReceiveBatch::Datagram& datagram) {
+    const Endpoint& from = datagram.from;
     const Keyring::Checked checked =
-        keys_ == nullptr ? check_without_keys(datagram) : keys_->check(from, datagram);
+        keys_ == nullptr ? check_without_keys(datagram.bytes) : keys_->check(from, datagram.bytes);
     if (checked.accepted) {
-      if (congested) mark_ecn(checked.bytes);
-      return node_.handle_packet(time, from, checked.bytes, outbox_);
+      if (datagram.congested) mark_ecn(checked.bytes);
+      return node_.handle_packet(time, from, datagram.to, checked.bytes, outbox_);
     }
     counters_.add(UdpCounter::kWrongKey);
     if constexpr (RefusesKeys<Node>) {
@@ -283,9 +283,14 @@ class Driven {
   explicit Driven(Node& node, Tensors&... tensors, Hook hook = nullptr, TooBig too_big = nullptr)
       : node_(node), tensors_(tensors...), hook_(std::move(hook)), too_big_(std::move(too_big)) {}
 
-  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
-                     Outbox& out) {
-    with_tensors([&](Tensors&... t) { node_.handle_packet(now, from, bytes, t..., out); });
+  // A worker does not ask where a packet arrived: it has one socket.
+  void handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
+                     std::span<const std::uint8_t> bytes, Outbox& out) {
+    if constexpr (kSendsByItself) {
+      with_tensors([&](Tensors&... t) { node_.handle_packet(now, from, bytes, t..., out); });
+    } else {
+      node_.handle_packet(now, from, to, bytes, out);
+    }
   }
   void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                   KeyProblem problem, Outbox& out)

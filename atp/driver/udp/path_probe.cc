@@ -81,9 +81,10 @@ class PathProbe {
 
   void listen(const JobKey& job, Outcome& outcome) {
     receiver_.receive(socket_, counters_,
-                      [&](const Endpoint& from, std::span<const std::uint8_t> bytes, bool) {
-                        const ParsedPacket packet = parse_packet(bytes);
-                        outcome.arrived |= from == to_ && packet.ok() && packet.view().job() == job;
+                      [&](const ReceiveBatch::Datagram& datagram) {
+                        const ParsedPacket packet = parse_packet(datagram.bytes);
+                        outcome.arrived |=
+                            datagram.from == to_ && packet.ok() && packet.view().job() == job;
                       });
     receiver_.receive_errors(
         socket_, sender_.sent_heads(), counters_,

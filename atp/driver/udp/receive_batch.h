@@ -29,6 +29,12 @@ class ReceiveBatch {
   ReceiveBatch(const ReceiveBatch&) = delete;  // the headers point into the object
   ReceiveBatch& operator=(const ReceiveBatch&) = delete;
 
+  struct Datagram {
+    const Endpoint& from;
+    const Endpoint& to;  // the local address that it was sent to
+    std::span<std::uint8_t> bytes;
+    bool congested = false;  // its IP header has a mark of congestion
+  };
   struct IgnoreTrain {
     void operator()(std::span<const std::uint8_t>, std::size_t) const {}
   };
@@ -39,9 +45,8 @@ class ReceiveBatch {
     bool failed = false;  // an ICMP error may be waiting
   };
 
-  // Calls visit(const Endpoint& from, std::span<std::uint8_t> bytes, bool congested) for each
-  // datagram of one recvmmsg; `congested`: its IP header has a mark of congestion. The bytes are
-  // the visitor's during the call. Before the first of a train it calls begin(bytes, segment) with
+  // Calls visit(const Datagram&) for each datagram of one recvmmsg. The bytes are the visitor's
+  // during the call. Before the first of a train it calls begin(bytes, segment) with
   // all of the train, whose datagrams have `segment` bytes each but for the last.
   template <class Visit, class Begin = IgnoreTrain>
   Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit,
@@ -52,13 +57,17 @@ class ReceiveBatch {
       const Train train = train_at(i);
       count(train, counters);
       received.bytes += train.bytes.size();
-      if (train.own) socket.own_addresses()->learn(train.from, *train.own);
+      Endpoint to = socket.local();
+      if (train.own) {
+        socket.own_addresses()->learn(train.from, *train.own);
+        to.address = *train.own;
+      }
       begin(std::span<const std::uint8_t>(train.bytes), train.segment);
       std::size_t at = 0;
       do {  // at least once: a datagram may be empty
         const std::size_t left = train.bytes.size() - at;
         const auto datagram = train.bytes.subspan(at, std::min(train.segment, left));
-        visit(train.from, datagram, train.congested);
+        visit(Datagram{train.from, to, datagram, train.congested});
         at += train.segment;
         ++received.datagrams;
       } while (at < train.bytes.size());

@@ -7,6 +7,30 @@ PACER = "atp/core/answer_pacer.cc"
 
 RULES = [
     Rule(
+        "a JOIN counts at any node",
+        "atp/wire/status.h",
+        "if (meant_for == arrived_at) return {};",
+        "if (true) return {};",
+    ),
+    Rule(
+        "a JOIN counts at any port of the address that its route names",
+        "atp/wire/status.h",
+        "if (meant_for == arrived_at) return {};",
+        "if (meant_for.address == arrived_at.address) return {};",
+    ),
+    Rule(
+        "a switch takes a JOIN that was meant for another node",
+        "atp/core/dataplane/join_relay.cc",
+        "Refusal::if_meant_for_another(join->remaining.front(), in.to)",
+        "Refusal{}",
+    ),
+    Rule(
+        "a server takes a JOIN that was meant for another node",
+        "atp/core/server/server.cc",
+        "Refusal::if_meant_for_another(join.remaining.front(), to)",
+        "Refusal{}",
+    ),
+    Rule(
         "a detachment of the same number counts",
         MEMBERSHIP,
         "if (!knows(rank) || detachments <= members_[rank].detachments) return false;",
