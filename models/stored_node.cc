@@ -71,7 +71,7 @@ std::uint64_t hash_of(SwitchNode& node) {
     mix.add({reinterpret_cast<const std::uint8_t*>(&a), offsetof(atp_aggregator, bitmap) + 8});
   }
   for (const Tree& tree : state.trees.trees()) {
-    mix.add(tree.membership().attached().words()[0] << 32 | tree.membership().known().words()[0]);
+    mix.add(tree.membership().attached().words()[0] << 32 | tree.known().words()[0]);
     mix.add(word(tree.membership().next_expiry()));
     mix.add(tree.sequence_limit(tree.streams().first));
   }

@@ -149,6 +149,19 @@ std::string server_question(const FailureContext& context) {
   return ": it is the server in the process of " + rank + "; has " + rank + " ended?";
 }
 
+// What a packet without a tag said to a rank with a key.
+std::string hint_text(const Failure& failure) {
+  if (failure.reason == RefusalReason::kVersion) {
+    return "; packets of protocol version " + std::to_string(failure.expected) +
+           ", which have no tag, came from a node of its route: run the same version of atp "
+           "everywhere, unless somebody has forged them";
+  }
+  if (failure.reason != RefusalReason::kKey) return "";
+  return "; a refusal without a tag says that " +
+         std::string(to_string(static_cast<KeyProblem>(failure.expected))) +
+         ": see the log of the node, unless somebody has forged it";
+}
+
 std::string server_lost(const Failure& failure, const FailureContext& context) {
   const std::string silent = "silent for " + seconds_text(context.lease);
   if (is_cut_off(failure, context)) {
@@ -164,7 +177,7 @@ std::string server_lost(const Failure& failure, const FailureContext& context) {
           : "";
   return server_of(failure, context) + " does not answer" +
          (failure.unreachable ? kUnreachable : " (" + silent + and_switch + ")") +
-         server_question(context);
+         server_question(context) + hint_text(failure);
 }
 
 std::string rank_taken(const Failure& failure, const FailureContext& context) {
@@ -188,13 +201,15 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
     return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
            " not joined within " + seconds_text(context.join_timeout) + "; the job has " +
            std::to_string(context.world_size) + (context.names.empty() ? " ranks" : " hosts") +
-           (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "");
+           (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "") +
+           hint_text(failure);
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
          (failure.unreachable ? kUnreachable : "") + server_question(context) +
          (failure.unreachable
               ? ""
-              : " Do firewalls let this rank's UDP packets out and the answers in?");
+              : " Do firewalls let this rank's UDP packets out and the answers in?") +
+         hint_text(failure);
 }
 
 }  // namespace

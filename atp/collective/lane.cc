@@ -39,6 +39,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.congestion = options.congestion;
   config.servers = static_cast<std::uint16_t>(options.more_routes.size() + 1);
   config.join_timeout = bounded_timeout(options.join_timeout);
+  config.has_key = options.key.has_value();
   config.seed = std::random_device{}();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);
   return config;

@@ -18,6 +18,9 @@
 //    per pause;
 //  * all addresses together get a burst of kTotalBurst, and then kTotalPerPause per pause.
 //
+// Only the first rule holds for an answer that takes back what a child switch has noted: withheld,
+// it would leave the switch with a rank that nobody else knows.
+//
 // What was sent is kept in a fixed table, indexed by a seeded hash of the address (for IPv6, of its
 // /64 network). So a flood from one address fills only that address's slot, and nobody can choose
 // whose slot it shares. A sender whose answer was withheld repeats its packet, and gets an answer
@@ -33,10 +36,13 @@ class AnswerPacer {
 
   AnswerPacer(Duration pause, std::uint64_t seed);
 
+  // How the receiver stands to this node.
+  enum class To : std::uint8_t { kAnybody, kChild };
+
   // Whether this STATUS of `answer_bytes` may answer a packet of `cause_bytes`; if so, counts it as
   // sent.
   bool allow(Instant now, const Endpoint& to, std::size_t cause_bytes, std::size_t answer_bytes,
-             const StatusMessage& answer);
+             const StatusMessage& answer, To receiver = To::kAnybody);
 
   bool operator==(const AnswerPacer&) const = default;
 

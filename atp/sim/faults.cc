@@ -18,6 +18,7 @@ std::string_view to_string(Fault fault) {
     case Fault::kDishonest: return "dishonest";
     case Fault::kMove: return "move";
     case Fault::kMisdirected: return "misdirected";
+    case Fault::kPhantom: return "phantom";
     case Fault::kEarlierLife: return "earlier_incarnation";
     case Fault::kEcnMark: return "ecn_mark";
     case Fault::kClog: return "clog";

@@ -26,6 +26,7 @@ enum class Fault : std::uint8_t {
   kDishonest,    // a packet from a member's own address that no honest member sends
   kMove,         // a member's own JOIN, through another switch
   kMisdirected,  // a captured JOIN or STATUS, unchanged and from its sender, to another node
+  kPhantom,      // JOINs of an attacker for the ranks of a job that has begun
   kEarlierLife,  // a member's packet of an earlier incarnation of the job
   kEcnMark,      // by a link whose queue is long
   kClog,         // a path holds all packets for a time, then delivers them

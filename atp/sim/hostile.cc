@@ -87,7 +87,8 @@ Hostile::Bytes Hostile::foreign() {
 
 Packet Hostile::captured_packet() {
   if (joins_.empty() || random_.chance(0.5)) return captured_[random_.below(captured_.size())];
-  const auto kept = std::next(joins_.begin(), static_cast<std::ptrdiff_t>(random_.below(joins_.size())));
+  const auto kept =
+      std::next(joins_.begin(), static_cast<std::ptrdiff_t>(random_.below(joins_.size())));
   if (kept->second.empty()) return captured_[random_.below(captured_.size())];
   return {kept->first.first, kept->first.second, any_of(kept->second)};
 }
@@ -190,6 +191,15 @@ Hostile::Bytes Hostile::join_astray(const Endpoint& child, const Endpoint& paren
 
 Hostile::Bytes Hostile::join_by(const Endpoint& child, const Endpoint& parent, const Route& route) {
   return changed_join(child, parent, [&](ControlHead&, Join& join) { join.remaining = route; });
+}
+
+Hostile::Bytes Hostile::phantom_join(const Endpoint& child, const Endpoint& parent,
+                                     const Route& route) {
+  return changed_join(child, parent, [&](ControlHead&, Join& join) {
+    join.remaining = route;
+    join.nonce = random_.next();
+    join.server_boot_id = 0;
+  });
 }
 
 Hostile::Bytes Hostile::control_of_a_parent(const RankSet& behind) {

@@ -49,6 +49,8 @@ class Hostile {
   Bytes join_astray(const Endpoint& child, const Endpoint& parent);
   // The child's own JOIN on this route, as if the rank had moved.
   Bytes join_by(const Endpoint& child, const Endpoint& parent, const Route& route);
+  // The child's JOIN on this route, as another socket would send it that claims its rank.
+  Bytes phantom_join(const Endpoint& child, const Endpoint& parent, const Route& route);
   // From the address of a parent to the ranks behind it: unreadable, or the answer to another JOIN
   // or LEAVE.
   Bytes control_of_a_parent(const RankSet& behind);

@@ -98,6 +98,8 @@ class SwitchJudge {
   bool has_plenty(const Join& join) const;
   void expect_room(const SwitchNode& node);
   void expect_member(const Turn& turn, const Join& join);
+  void expect_applicant(const Turn& turn, const Join& join);
+  void expect_no_phantom(const Turn& turn);
   void judge_detached(const Turn& turn, const Tree& before);
   const Member* member_before(const Turn& turn) const;
   void judge_leave(const Turn& turn);
@@ -105,6 +107,7 @@ class SwitchJudge {
   // switch_judge_turns.cc: turns, and messages that only pass
   void judge_downward(const Turn& turn);
   void expect_copies(const Turn& turn, const Tree& tree);
+  void add_applicants(const Turn& turn, const Tree& tree, std::vector<Endpoint>& wanted) const;
   const Tree* tree_before(const PacketView& packet) const;
   void add_swept(const SwitchNode& node, const Cell& cell, std::vector<Sum>& leaving);
   void forget_limits(const SwitchNode& node);

@@ -109,10 +109,29 @@ const Member* SwitchJudge::member_before(const Turn& turn) const {
   return is_known ? &tree->membership().member(rank) : nullptr;
 }
 
-// After its JOIN a rank is behind the sender only, for one lease. Of two statements the one with
+// A JOIN makes nobody a member: until its JOIN_ACK comes, its rank only applies.
+void SwitchJudge::expect_applicant(const Turn& turn, const Join& join) {
+  const Rank rank = turn.packet.ranks.lowest();
+  std::size_t found = 0;
+  for (const Applicant& applicant : turn.tree->applicants()) {
+    if (applicant.rank != rank || applicant.statement.nonce != join.nonce) continue;
+    ++found;
+    if (applicant.statement.child != turn.from) {
+      object("the answer to a JOIN would not go to its sender");
+    }
+    if (applicant.statement.lease_end != turn.now + config_.timing.lease) {
+      object("a JOIN did not renew the lease");
+    }
+  }
+  if (found != 1) object("a forwarded JOIN was not recorded");
+}
+
+// After its JOIN a member is behind the sender only, for one lease. Of two statements the one with
 // the higher number of detachments counts; if the numbers are equal, *attached* does.
 void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   if (turn.tree == nullptr) return object("a forwarded JOIN was not recorded");
+  const Member* holder = member_before(turn);
+  if (holder == nullptr || holder->nonce != join.nonce) return expect_applicant(turn, join);
   const Rank rank = turn.packet.ranks.lowest();
   const Membership& members = turn.tree->membership();
   for (const Child& child : members.children()) {
@@ -131,6 +150,40 @@ void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   if (members.attached().contains(rank) == detached) {
     object(detached ? "an older JOIN attached a rank" : "a JOIN did not attach its rank");
   }
+}
+
+// Only a JOIN_ACK from above, with the nonce of its JOIN, makes a rank a member.
+void SwitchJudge::expect_no_phantom(const Turn& turn) {
+  const std::optional<JoinAck> read = JoinAck::read(turn.packet.body);
+  const bool is_ack = turn.packet.type() == PacketType::kJoinAck && read.has_value();
+  const JoinAck ack = read.value_or(JoinAck{});
+  turn.node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    const auto found = std::find_if(trees_before_.begin(), trees_before_.end(), [&](const Tree& t) {
+      return t.job() == tree.job() && t.streams() == tree.streams();
+    });
+    const Tree* before = found == trees_before_.end() ? nullptr : &*found;
+    tree.membership().known().for_each([&](Rank rank) {
+      const std::uint64_t nonce = tree.membership().member(rank).nonce;
+      const bool was = before != nullptr && before->membership().knows(rank) &&
+                       before->membership().member(rank).nonce == nonce;
+      const bool is_accepted = is_ack && ack.nonce == nonce && turn.packet.ranks.contains(rank) &&
+                               before != nullptr && turn.from == before->parent();
+      if (!was && !is_accepted) object("a rank became a member without a JOIN_ACK");
+    });
+    if (!is_ack || before == nullptr || &tree != turn.tree || turn.from != before->parent()) return;
+    const bool is_about_it = turn.packet.header.bitmap_words == before->bitmap_words() &&
+                             ack.world_size == before->world_size() &&
+                             StreamRange{ack.first_stream, ack.stream_count} == before->streams();
+    for (const Applicant& applicant : before->applicants()) {
+      const bool is_its = is_about_it && applicant.statement.nonce == ack.nonce &&
+                          turn.packet.ranks.contains(applicant.rank);
+      const Membership& members = tree.membership();
+      if (is_its &&
+          (!members.knows(applicant.rank) || members.member(applicant.rank).nonce != ack.nonce)) {
+        object("a JOIN_ACK did not make its rank a member");
+      }
+    }
+  });
 }
 
 // STATUS *detached* counts if its number is higher than the known one.

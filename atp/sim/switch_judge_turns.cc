@@ -59,6 +59,7 @@ void SwitchJudge::end_packet(Instant now, const Endpoint& from, std::span<const 
     case PacketType::kLeave: judge_leave(turn); break;
     default: judge_downward(turn);
   }
+  if (changes_trees(bytes)) expect_no_phantom(turn);
   forget_limits(node);
   expect_in_use(node);
 }
@@ -101,7 +102,8 @@ void SwitchJudge::judge_downward(const Turn& turn) {
   if (turn.packet.type() == PacketType::kFlush && judge_flush(turn)) return;
   if (turn.packet.type() == PacketType::kParameter) judge_parameter(turn);
   if (turn.packet.type() == PacketType::kStatus) judge_detached(turn, *tree);
-  expect_copies(turn, *tree);
+  const bool is_ack = turn.packet.type() == PacketType::kJoinAck && turn.tree != nullptr;
+  expect_copies(turn, is_ack ? *turn.tree : *tree);
 }
 
 void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
@@ -109,6 +111,8 @@ void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
   for (const Child& child : tree.membership().children()) {
     if (child.ranks.intersects(turn.packet.ranks)) wanted.push_back(child.endpoint);
   }
+  const std::size_t members = wanted.size();
+  add_applicants(turn, tree, wanted);
   std::vector<std::uint8_t> bytes(turn.packet.bytes.begin(), turn.packet.bytes.end());
   --bytes[ATP_AT_HOPS];
   std::vector<Endpoint> found;
@@ -125,9 +129,34 @@ void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
       : turn.packet.type() == PacketType::kStatus ? StatusMessage::read(turn.packet).has_value()
                                                   : true;
   if (!is_readable) wanted.clear();
+  // An answer that is withheld for its rate.
+  const bool is_withheld =
+      turn.node.counters()[S::kStatusesWithheld] > before_[S::kStatusesWithheld];
+  if (is_withheld && wanted.size() > members) wanted.resize(members);
   if (found != wanted) {
     object("a downward message went to " + std::to_string(found.size()) + " children instead of " +
            std::to_string(wanted.size()));
+  }
+}
+
+// The answer to a JOIN also goes to where the JOIN came from. What goes to all does so only while
+// the job is joining. Nothing else does.
+void SwitchJudge::add_applicants(const Turn& turn, const Tree& tree,
+                                 std::vector<Endpoint>& wanted) const {
+  const std::optional<JoinAck> ack =
+      turn.packet.type() == PacketType::kJoinAck ? JoinAck::read(turn.packet.body) : std::nullopt;
+  const std::optional<StatusMessage> status = StatusMessage::read(turn.packet);
+  const bool is_status = turn.packet.type() == PacketType::kStatus && status;
+  if (!ack && !is_status) return;
+  const std::uint64_t nonce = ack ? ack->nonce : status->nonce;
+  for (const Applicant& applicant : tree.applicants()) {
+    const bool is_its =
+        nonce == 0 ? is_status && tree.joining() : applicant.statement.nonce == nonce;
+    const Endpoint& child = applicant.statement.child;
+    if (is_its && turn.packet.ranks.contains(applicant.rank) &&
+        std::find(wanted.begin(), wanted.end(), child) == wanted.end()) {
+      wanted.push_back(child);
+    }
   }
 }
 

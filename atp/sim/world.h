@@ -195,6 +195,7 @@ class World {
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);
   void send_misdirected();
+  void send_phantom(const Packet& packet, HostId member);
   void send_roaming_join(const Packet& packet, HostId member);
   Packet dishonest_packet(const Packet& packet, HostId member);
   void dead(std::uint32_t flight, HostId host);

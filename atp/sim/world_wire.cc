@@ -115,6 +115,8 @@ void World::send_hostile(const Packet& packet) {
   if (random_.chance(0.2)) return send_misdirected();
   const bool earlier = random_.chance(0.4);
   const std::optional<HostId> sender = host_at(packet.from);
+  const bool is_member = sender && std::holds_alternative<Member>(hosts_[*sender].node);
+  if (is_member && random_.chance(0.1)) send_phantom(packet, *sender);
   const bool dishonest = !earlier && sender && random_.chance(0.5) &&
                          std::holds_alternative<Member>(hosts_[*sender].node);
   const auto random_host = static_cast<HostId>(random_.below(hosts_.size()));
@@ -136,6 +138,32 @@ void World::send_misdirected() {
   faults_.add(Fault::kMisdirected);
   inject(captured.from, to, captured.bytes,
          Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
+// Some JOINs for ranks of a job that has begun, so that all its ranks are held, at any of its
+// switches. Only while no process of the job may end, which would free its rank.
+void World::send_phantom(const Packet& packet, HostId member) {
+  const Application& application = std::get<Member>(hosts_[member].node).application;
+  const bool is_stable =
+      application.joined() &&
+      std::none_of(plan_.outages.begin(), plan_.outages.end(), [&](const Outage& outage) {
+        return outage.kind == Outage::Kind::kDeath &&
+               !std::holds_alternative<SwitchNode>(hosts_[outage.host].node);
+      });
+  const std::optional<HostId> parent = host_at(packet.to);
+  if (!is_stable || !parent || !std::holds_alternative<SwitchNode>(hosts_[*parent].node)) return;
+  const JobPlan& job = plan_.jobs[application.job()];
+  Route route;
+  const auto first = static_cast<int>(random_.below(plan_.switches));
+  for (const std::uint32_t at : plan_.switches_from(job, first)) {
+    route.push_back(hosts_[switch_host(at)].endpoint);
+  }
+  route.push_back(hosts_[server_host(job.server)].endpoint);
+  faults_.add(Fault::kPhantom);
+  for (std::uint64_t joins = 1 + random_.below(3); joins > 0; --joins) {
+    inject(enemy(), route.front(), hostile_.phantom_join(packet.from, packet.to, route),
+           Duration{static_cast<Duration::rep>(random_.below(1000000))});
+  }
 }
 
 // A member's JOIN on a path that no honest one takes: with a bad route, or through another switch,

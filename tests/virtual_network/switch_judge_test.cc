@@ -34,8 +34,22 @@ class Court {
     judge.end_packet(rig_.now, from, told, rig_.node, out);
   }
   void join_all() {
-    for (unsigned rank = 0; rank < 4; ++rank) take(child(rank), join(rank));
-    take(kServer, join_ack(RankSet::first(4), ack_body()));
+    for (unsigned rank = 0; rank < 4; ++rank) {
+      take(child(rank), join(rank));
+      take(kServer, ack_of(rank, nonce(rank)));
+    }
+  }
+  static Bytes ack_of(unsigned rank, std::uint64_t with_nonce) {
+    JoinAck ack = ack_body();
+    ack.nonce = with_nonce;
+    return join_ack(RankSet::of(static_cast<Rank>(rank)), ack);
+  }
+  // Rank 3 has left, and another socket wants its place.
+  void apply_for_rank_3() {
+    take(child(3), leave(3, nonce(3)));
+    Join next = join_body(3);
+    next.nonce = 4242;
+    take(kStranger, join(3, next));
   }
   void let_pass(Duration time) {
     const Instant end = rig_.now + time;
@@ -136,6 +150,34 @@ TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
          c.take(kServer, parameter(RankSet::first(4), 9), parameter(RankSet::first(4), 0));
        },
        "aggregators are in use instead of 0"},
+      {"a rank becomes a member although another socket's JOIN was acknowledged",
+       [](Court& c) {
+         c.apply_for_rank_3();
+         c.take(kServer, Court::ack_of(3, 4242), Court::ack_of(3, 4243));
+       },
+       "a rank became a member without a JOIN_ACK"},
+      {"a rank becomes none although its JOIN was acknowledged",
+       [](Court& c) {
+         c.apply_for_rank_3();
+         c.take(kServer, Court::ack_of(3, 4243), Court::ack_of(3, 4242));
+       },
+       "a JOIN_ACK did not make its rank a member"},
+      {"a PARAMETER goes to a rank that only wants to join",
+       [](Court& c) {
+         c.apply_for_rank_3();
+         c.take(kServer, parameter(ranks({0}), 0),
+                [](SentPackets& sent) { sent.push_back({kStranger, sent[0].bytes}); });
+       },
+       "went to 2 children instead of 1"},
+      {"a JOIN for another switch is forwarded",
+       [](Court& c) {
+         Join astray = join_body(0);
+         astray.remaining.clear();
+         astray.remaining.push_back(Endpoint::ipv4(10, 0, 0, 2, 5501));
+         astray.remaining.push_back(kServer);
+         c.take(child(0), join(0), join(0, astray));
+       },
+       "a JOIN that was meant for another node was forwarded"},
       {"a PARAMETER goes to a child that is not addressed",
        [](Court& c) {
          c.take(kServer, parameter(ranks({0}), 0),

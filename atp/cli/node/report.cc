@@ -154,7 +154,9 @@ Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   Json json = job_head(tree.job(), tree.streams().first, tree.streams().count, tree.world_size());
   json["parent"] = to_string(tree.parent());
   json["values_per_fragment"] = tree.value_count();
-  json["joined"] = json_of(tree.membership().attached() - tree.left());
+  // While the job is joining, those whose JOIN has come count; later only members do.
+  json["joined"] =
+      json_of(tree.joining() ? tree.known() : tree.membership().attached() - tree.left());
   json["detached"] = json_of(tree.membership().detached());
   json["left"] = json_of(tree.left());
   json["stuck"] = json_of(stuck_ranks_of(tree, now));

@@ -1,16 +1,28 @@
 #include "atp/core/dataplane/answers.h"
 
 namespace atp {
+
+bool may_answer(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes,
+                std::size_t answer_bytes, const StatusMessage& answer, AnswerPacer::To receiver) {
+  const bool may =
+      turn.state.pacer.allow(turn.now, to, cause_bytes, answer_bytes, answer, receiver);
+  if (!may) turn.count(SwitchCounter::kStatusesWithheld);
+  return may;
+}
+
+AnswerPacer::To relation_of(const Tree& tree, const Endpoint& sender) {
+  return tree.membership().behind(sender).empty() ? AnswerPacer::To::kAnybody
+                                                  : AnswerPacer::To::kChild;
+}
+
 namespace {
 
 // `cause_bytes`: the size of the packet that is answered.
 void send(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes, const ControlHead& head,
-          const RankSet& ranks, const StatusMessage& status) {
+          const RankSet& ranks, const StatusMessage& status,
+          AnswerPacer::To receiver = AnswerPacer::To::kAnybody) {
   const std::size_t bytes = atp_body_offset(head.bitmap_words) + status.bytes(head.bitmap_words);
-  if (!turn.state.pacer.allow(turn.now, to, cause_bytes, bytes, status)) {
-    turn.count(SwitchCounter::kStatusesWithheld);
-    return;
-  }
+  if (!may_answer(turn, to, cause_bytes, bytes, status, receiver)) return;
   if (!put_status(turn.out, head, ranks, status)) return;
   turn.out.send_to(to);
   turn.count(SwitchCounter::kStatusesSent);
@@ -18,6 +30,14 @@ void send(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes, const C
 
 ControlHead head_to(const PacketView& packet, std::uint16_t stream) {
   return {.bitmap_words = packet.header.bitmap_words, .job = packet.job(), .stream = stream};
+}
+
+// Turns down a JOIN. The sender may be a switch, which has noted the rank.
+void turn_down(SwitchTurn& turn, const Arrival& in, const Join& join, const StatusMessage& status) {
+  const Tree* tree = turn.state.trees.find(in.packet.job(), join.first_stream);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
+       in.packet.ranks, status,
+       tree == nullptr ? AnswerPacer::To::kAnybody : relation_of(*tree, in.from));
 }
 
 }  // namespace
@@ -31,9 +51,7 @@ void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks) {
 }
 
 void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const Refusal& refusal) {
-  const StatusMessage status = StatusMessage::refused(refusal, in.packet.ranks, join.nonce);
-  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
-       in.packet.ranks, status);
+  turn_down(turn, in, join, StatusMessage::refused(refusal, in.packet.ranks, join.nonce));
 }
 
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
@@ -43,8 +61,7 @@ void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
   status.nonce = join.nonce;
   status.about = in.packet.ranks;
   status.add_endpoint(holder);
-  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
-       in.packet.ranks, status);
+  turn_down(turn, in, join, status);
 }
 
 bool answer_question(SwitchTurn& turn, const Arrival& in) {

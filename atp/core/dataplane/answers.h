@@ -10,6 +10,11 @@
 
 namespace atp {
 
+// Whether an answer of `answer_bytes` may follow a packet of `cause_bytes`; counts it if not.
+bool may_answer(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes,
+                std::size_t answer_bytes, const StatusMessage& answer, AnswerPacer::To receiver);
+AnswerPacer::To relation_of(const Tree& tree, const Endpoint& sender);
+
 // The switch has no such ranks behind the sender; they will join again at once (docs/protocol.md
 // §2).
 void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks);

@@ -1,25 +1,79 @@
 // Forwards each downward message, and what its type changes at this switch.
 #include "atp/core/dataplane/downward.h"
 
+#include <algorithm>
+
+#include "atp/core/dataplane/answers.h"
 #include "atp/core/dataplane/upward.h"
 
 namespace atp {
 namespace {
 
-// Sends one payload to each child with an addressed rank behind it.
-void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
-  bool stored = false;
-  for (const Child& child : tree.membership().children()) {
-    if (!child.ranks.intersects(in.packet.ranks)) continue;
-    if (stored) {
-      turn.out.send_to(child.endpoint);
-    } else {
-      turn.out.pass_on(child.endpoint, in.packet.bytes);
+// Sends copies of one packet down.
+class Copies {
+ public:
+  Copies(SwitchTurn& turn, const Arrival& in) : turn_(turn), in_(in) {}
+
+  // To each child with an addressed member behind it.
+  void to_members(const Tree& tree) {
+    for (const Child& child : tree.membership().children()) {
+      if (child.ranks.intersects(in_.packet.ranks)) send(child.endpoint);
     }
-    stored = true;
-    turn.count(SwitchCounter::kMulticastCopies);
   }
-  if (!stored) turn.count(SwitchCounter::kDropNoChildAddressed);
+  // To each addressed applicant that should hear it, unless its child has a copy, or may get none.
+  template <class Hears, class May>
+  void to_applicants(const Tree& tree, Hears&& hears, May&& may) {
+    const auto applicants = tree.applicants();
+    for (std::size_t i = 0; i < applicants.size(); ++i) {
+      const Endpoint& child = applicants[i].statement.child;
+      const auto gets_one = [&](const Applicant& a) {
+        return in_.packet.ranks.contains(a.rank) && hears(a);
+      };
+      const bool has_one =
+          tree.membership().behind(child).intersects(in_.packet.ranks) ||
+          std::any_of(applicants.begin(), applicants.begin() + i, [&](const Applicant& a) {
+            return a.statement.child == child && gets_one(a);
+          });
+      if (gets_one(applicants[i]) && !has_one && may(child)) send(child);
+    }
+  }
+  ~Copies() {
+    if (!stored_) turn_.count(SwitchCounter::kDropNoChildAddressed);
+  }
+
+ private:
+  void send(const Endpoint& child) {
+    if (stored_) {
+      turn_.out.send_to(child);
+    } else {
+      turn_.out.pass_on(child, in_.packet.bytes);
+    }
+    stored_ = true;
+    turn_.count(SwitchCounter::kMulticastCopies);
+  }
+
+  SwitchTurn& turn_;
+  const Arrival& in_;
+  bool stored_ = false;
+};
+
+void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
+  Copies(turn, in).to_members(tree);
+}
+
+// Applicants hear what answers their own JOINs and, while their job is joining, whom it waits for.
+void send_answer_down(SwitchTurn& turn, const Arrival& in, const Tree& tree, std::uint64_t nonce,
+                      const StatusMessage* status = nullptr) {
+  Copies copies(turn, in);
+  copies.to_members(tree);
+  const auto hears = [&](const Applicant& applicant) {
+    return nonce == 0 ? tree.joining() : applicant.statement.nonce == nonce;
+  };
+  copies.to_applicants(tree, hears, [&](const Endpoint& child) {
+    if (status == nullptr || nonce == 0) return true;
+    return may_answer(turn, child, in.packet.bytes.size(), in.packet.bytes.size(), *status,
+                      relation_of(tree, child));
+  });
 }
 
 // Releases the aggregator of a PARAMETER.
@@ -63,8 +117,8 @@ void handle_flush(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
 void handle_join_ack(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const std::optional<JoinAck> ack = JoinAck::read(in.packet.body);
   if (!ack) return turn.count(SwitchCounter::kDropBadBody);
-  tree.learn(*ack);
-  send_down(turn, in, tree);
+  tree.learn(*ack, in.packet.ranks);
+  send_answer_down(turn, in, tree, ack->nonce);
 }
 
 void note_detached(Tree& tree, const StatusMessage& status) {
@@ -72,12 +126,11 @@ void note_detached(Tree& tree, const StatusMessage& status) {
   status.about.for_each([&](Rank rank) { tree.detach(rank, status.numbers[i++]); });
 }
 
-// Calls act(rank) for each rank that the message is about, unless it concerns an earlier socket.
-template <class Act>
-void for_each_meant(const Tree& tree, const StatusMessage& status, Act&& act) {
+// Unless it concerns an earlier socket.
+void leave(Tree& tree, const StatusMessage& status) {
   status.about.for_each([&](Rank rank) {
     const Membership& membership = tree.membership();
-    if (membership.knows(rank) && membership.member(rank).nonce == status.nonce) act(rank);
+    if (membership.knows(rank) && membership.member(rank).nonce == status.nonce) tree.leave(rank);
   });
 }
 
@@ -85,16 +138,16 @@ void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const std::optional<StatusMessage> status = StatusMessage::read(in.packet);
   if (!status) return turn.count(SwitchCounter::kDropBadBody);
   // Forward it first: a rank that is forgotten below must still learn why.
-  send_down(turn, in, tree);
+  send_answer_down(turn, in, tree, status->nonce, &*status);
   switch (status->code) {
     case StatusCode::kWaitingFor: tree.note_waiting(turn.now, in.packet.header, *status); break;
     case StatusCode::kDetached: note_detached(tree, *status); break;
     case StatusCode::kLeft:  // its LEAVE may have gone straight to the server
-      for_each_meant(tree, *status, [&](Rank rank) { tree.leave(rank); });
+      leave(tree, *status);
       break;
     case StatusCode::kRefused:  // the JOIN that this switch noted was refused further up
     case StatusCode::kRankTaken:
-      for_each_meant(tree, *status, [&](Rank rank) { tree.remove(rank); });
+      status->about.for_each([&](Rank rank) { tree.turn_down(rank, status->nonce); });
       break;
     // Leases here end by themselves; the other codes concern only the server and the workers.
     default: break;

@@ -35,12 +35,12 @@ Refusal judge_agreement(SwitchTurn& turn, const JobKey& job, const Join& join) {
   const StreamRange streams{join.first_stream, join.stream_count};
   if (const Tree* other = turn.state.trees.conflicting(job, streams)) {
     return {RefusalReason::kStreams, streams_number(other->streams().first, other->streams().count),
-            streams_number(streams.first, streams.count), other->membership().known()};
+            streams_number(streams.first, streams.count), other->known()};
   }
   const Tree* tree = turn.state.trees.find(job, streams.first);
   if (tree != nullptr && tree->world_size() != join.world_size) {
     return {RefusalReason::kWorldSize, static_cast<std::uint32_t>(tree->world_size()),
-            join.world_size, tree->membership().known()};
+            join.world_size, tree->known()};
   }
   return {};
 }
@@ -67,7 +67,7 @@ Refusal judge_next_hop(const SwitchTurn& turn, const Endpoint& from, const Tree*
   if (!turn.config.upstream.allows(next)) return {RefusalReason::kUpstream};
   if (tree == nullptr || tree->parent() == next) return {};
   // A tree has one parent: only a rank that is alone in it may move the tree.
-  const RankSet others = tree->membership().known() - RankSet::of(rank);
+  const RankSet others = tree->known() - RankSet::of(rank);
   if (others.empty()) return {};
   return {.reason = RefusalReason::kRoute, .holders = others};
 }

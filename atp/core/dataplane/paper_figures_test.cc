@@ -29,10 +29,11 @@ struct Job {
     body.world_size = 2;
     return control(put_join, {.type = PacketType::kJoin, .job = key}, RankSet::of(rank), body);
   }
-  Bytes ack() const {
+  Bytes ack(Rank rank) const {
     JoinAck body = ack_body();
+    body.nonce = nonce(rank);
     body.world_size = 2;
-    return control(put_join_ack, {.type = PacketType::kJoinAck, .job = key}, RankSet::first(2),
+    return control(put_join_ack, {.type = PacketType::kJoinAck, .job = key}, RankSet::of(rank),
                    body);
   }
   atp_header head_of(PacketType type, std::uint64_t sequence, std::uint32_t aggregator) const {
@@ -61,8 +62,10 @@ class PaperFigure : public testing::Test {
  protected:
   PaperFigure() : rig(switch_config()) {
     for (const Job* job : {&kJob1, &kJob3}) {
-      for (const Rank rank : {0, 1}) rig.in(job->worker(rank), job->join(rank));
-      rig.in(kServer, job->ack());
+      for (const Rank rank : {0, 1}) {
+        rig.in(job->worker(rank), job->join(rank));
+        rig.in(kServer, job->ack(rank));
+      }
     }
   }
   static SwitchConfig switch_config() {

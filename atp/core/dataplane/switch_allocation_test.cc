@@ -79,7 +79,7 @@ TEST(SwitchMemory, StrangersTreesStayBelowItsLimitAndFurtherTreesAreRefused) {
     SCOPED_TRACE(world_size);
     SwitchConfig limited = config();
     limited.max_trees = 1000;
-    limited.tree_memory_bytes = std::size_t{2} << 20;
+    limited.tree_memory_bytes = std::size_t{4} << 20;
     Rig rig(limited);
     Outbox out(64, 1 << 20);
     const std::size_t before = bytes_held;
@@ -102,7 +102,7 @@ TEST(SwitchMemory, StrangersTreesStayBelowItsLimitAndFurtherTreesAreRefused) {
     rig.wait(20ms);  // the pause between two answers
     const auto refused = rig.in(kStranger, strangers_join(5000, 0, 1024));
     ASSERT_EQ(refused.size(), 1u);
-    EXPECT_EQ(refused[0].status().refusal(), (Refusal{RefusalReason::kMemory, 0, 1}));
+    EXPECT_EQ(refused[0].status().refusal(), (Refusal{RefusalReason::kMemory, 0, 2}));
   }
 }
 

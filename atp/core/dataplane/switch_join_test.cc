@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "atp/core/dataplane/switch_rig_test.h"
 
 // Joining, leaving and detaching at a switch (docs/protocol.md §2).
@@ -139,6 +141,7 @@ TEST(SwitchJoin, ARankThatHasLeftMayJoinAgainAtOnce) {
   Join next = join_body(2);
   next.nonce = 4242;
   relayed(rig.in(kStranger, join(2, next)));
+  rig.accept(2, 4242);
   EXPECT_THAT(rig.in(kStranger, gradient(ranks({2}), 0, 1)), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
 }
@@ -217,18 +220,121 @@ TEST(SwitchJoin, ASwitchAnswersAreYouThereToAnybody) {
   EXPECT_EQ(sent[0].status().nonce, 321u);
 }
 
+// Somebody who sends JOINs for ranks that are behind other switches must gain nothing.
+TEST(SwitchJoin, ARankIsNoMemberUntilItsOwnJoinAckComes) {
+  struct Case {
+    const char* name;
+    std::function<void(Rig&)> then;
+    bool is_member;
+  };
+  const auto turn_down = [](StatusCode code, std::uint64_t with_nonce) {
+    return [=](Rig& rig) {
+      StatusMessage answer;
+      answer.code = code;
+      answer.nonce = with_nonce;
+      answer.about = ranks({3});
+      EXPECT_THAT(receivers(rig.in(kServer, status(ranks({3}), answer))), ElementsAre(kStranger))
+          << "the answer to its JOIN";
+    };
+  };
+  const Case cases[] = {
+      {"its JOIN is not answered", [](Rig&) {}, false},
+      {"its JOIN is acknowledged", [](Rig& rig) { rig.accept(3, nonce(3)); }, true},
+      {"another socket's JOIN is acknowledged", [](Rig& rig) { rig.accept(3, 4242); }, false},
+      {"another rank's JOIN is acknowledged", [](Rig& rig) { rig.accept(2, nonce(3)); }, false},
+      {"somebody acknowledges it who is not the parent",
+       [](Rig& rig) {
+         JoinAck ack = ack_body();
+         ack.nonce = nonce(3);
+         rig.in(kStranger, join_ack(ranks({3}), ack));
+       },
+       false},
+      {"its rank is taken", turn_down(StatusCode::kRankTaken, nonce(3)), false},
+      {"it is refused", turn_down(StatusCode::kRefused, nonce(3)), false},
+      {"it is acknowledged, and later refused",
+       [&](Rig& rig) {
+         rig.accept(3, nonce(3));
+         turn_down(StatusCode::kRefused, nonce(3))(rig);
+       },
+       false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    Rig rig;
+    for (unsigned rank = 0; rank < 3; ++rank) {
+      rig.in(child(rank), join(rank));
+      rig.accept(rank, nonce(rank));
+    }
+    relayed(rig.in(kStranger, join(3)));
+    c.then(rig);
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
+    }
+    EXPECT_EQ(rig.in(child(2), gradient(ranks({2}), 0, 1)).empty(), c.is_member)
+        << "whether the sum waits for rank 3";
+    EXPECT_EQ(rig.in(kStranger, gradient(ranks({3}), 1, 1)).empty(), c.is_member)
+        << "whether its GRADIENT is added, or answered with unknown job";
+    EXPECT_EQ(rig.in(kServer, parameter(RankSet::first(4), 0)).size(), c.is_member ? 4u : 3u);
+    EXPECT_EQ(rig.in(kServer, bare(PacketType::kNack, ranks({3}), 7)).size(), c.is_member);
+    EXPECT_EQ(rig.in(kServer, bare(PacketType::kFlush, ranks({3}), 7)).size(), c.is_member);
+  }
+}
+
+TEST(SwitchJoin, AnApplicantDoesNotKeepTheRankFromItsOwner) {
+  Rig rig;
+  Join stranger = join_body(0);
+  for (stranger.nonce = 5000; stranger.nonce < 5100; ++stranger.nonce) {
+    relayed(rig.in(kStranger, join(0, stranger)));
+    if (stranger.nonce == 5098) relayed(rig.in(child(0), join(0)));
+  }
+  EXPECT_THAT(receivers(rig.accept(0, nonce(0))), ElementsAre(child(0)));
+  EXPECT_THAT(receivers(rig.in(kServer, parameter(ranks({0}), 0))), ElementsAre(child(0)));
+  const auto again = rig.in(kStranger, join(0, stranger));
+  EXPECT_EQ(again.at(0).status().code, StatusCode::kRankTaken) << "now it is held";
+}
+
+// Before all have joined, the ranks are applicants, and learn for whom the server waits.
+TEST(SwitchJoin, WhatGoesToAllReachesApplicantsOnlyWhileTheJobIsJoining) {
+  Rig rig;
+  rig.in(child(0), join(0));
+  rig.in(child(1), join(1));
+  StatusMessage waiting;
+  waiting.code = StatusCode::kWaitingFor;
+  waiting.about = ranks({2, 3});
+  EXPECT_THAT(receivers(rig.in(kServer, status(RankSet::first(4), waiting))),
+              ElementsAre(child(0), child(1)));
+  rig.accept(0, nonce(0));
+  EXPECT_THAT(receivers(rig.in(kServer, status(RankSet::first(4), waiting))),
+              ElementsAre(child(0)));
+}
+
+// A child switch that relays JOINs must learn of each one that is turned down: it has noted them.
+TEST(SwitchJoin, EachJoinOfAChildIsAnsweredButAStrangersOnlyOncePer10Ms) {
+  Rig rig;
+  rig.join_all();
+  Join twin = join_body(0);
+  std::size_t to_child = 0;
+  std::size_t to_stranger = 0;
+  for (twin.nonce = 5000; twin.nonce < 5100; ++twin.nonce) {
+    to_child += rig.in(child(1), join(0, twin)).size();
+    to_stranger += rig.in(kStranger, join(0, twin)).size();
+  }
+  EXPECT_EQ(to_child, 100u);
+  EXPECT_EQ(to_stranger, 1u);
+}
+
 TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldIsPassedButIgnored) {
   for (const auto change :
        {+[](JoinAck& a) { a.first_stream = 1; }, +[](JoinAck& a) { a.stream_count = 3; },
         +[](JoinAck& a) { a.world_size = 5; }}) {
     Rig rig;
-    for (unsigned rank = 0; rank < 4; ++rank) rig.in(child(rank), join(rank));
+    rig.in(child(0), join(0));
     JoinAck ack = ack_body();
+    ack.nonce = nonce(0);
     ack.value_count = kValues - 1;
     change(ack);
-    EXPECT_THAT(rig.in(kServer, join_ack(RankSet::first(4), ack)), SizeIs(4)) << "it is passed on";
-    EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), IsEmpty());
-    EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
+    EXPECT_THAT(rig.in(kServer, join_ack(ranks({0}), ack)), SizeIs(1)) << "it is passed on";
+    EXPECT_THAT(rig.in(kServer, parameter(ranks({0}), 0)), IsEmpty()) << "it makes no member";
   }
 }
 

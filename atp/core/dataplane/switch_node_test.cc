@@ -39,7 +39,7 @@ TEST(SwitchNode, SumsItsChildrensGradientsAndSendsTheSumUp) {
 
 TEST(SwitchNode, OneRankIsSummedAtOnce) {
   Rig rig;
-  rig.in(child(0), join(0));
+  rig.enter(0, child(0));
   const Bytes in = gradient(ranks({0}), 3, 9, ATP_FLAG_ECN);
   const auto sent = rig.in(child(0), in);
   ASSERT_THAT(receivers(sent), ElementsAre(kServer));
@@ -48,7 +48,7 @@ TEST(SwitchNode, OneRankIsSummedAtOnce) {
 
 TEST(SwitchNode, ASwitchBelowIsAChildWithSeveralRanks) {
   Rig rig;
-  for (unsigned rank = 0; rank < 4; ++rank) rig.in(child(rank < 3 ? 0 : 3), join(rank));
+  for (unsigned rank = 0; rank < 4; ++rank) rig.enter(rank, child(rank < 3 ? 0 : 3));
   rig.in(child(3), gradient(ranks({3}), 0, 4));
   const auto sent = rig.in(child(0), gradient(ranks({0, 1, 2}), 0, 6));
   ASSERT_THAT(sent, SizeIs(1));
@@ -229,8 +229,8 @@ TEST(SwitchNode, ForeignIncarnationsAndStreamsAreUnknownJobs) {
 
 TEST(SwitchNode, OnlyTheUnknownRanksBehindTheSenderAreNamed) {
   Rig rig;
-  rig.in(child(0), join(0));
-  rig.in(child(0), join(1));
+  rig.enter(0, child(0));
+  rig.enter(1, child(0));
   const auto sent = rig.in(child(0), gradient(ranks({0, 1, 2}), 0, 1));
   ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
   EXPECT_EQ(sent[0].status().about, ranks({2}));
@@ -299,7 +299,10 @@ TEST(SwitchNode, OnceKIsAgreedLongerPacketsAreDropped) {
 TEST(SwitchNode, APacketWithMoreValuesThanAnAggregatorHoldsPassesAsDirect) {
   Rig rig;
   rig.in(child(0), join(0));
-  rig.in(child(1), join(1));
+  JoinAck ack = ack_body();
+  ack.nonce = nonce(0);
+  ack.value_count = ATP_VALUES_MAX;  // the job began before this switch did
+  rig.in(kServer, join_ack(ranks({0}), ack));
   atp_header h = head(PacketType::kGradient, 0);
   h.value_count = ATP_VALUES_MAX;
   const auto sent = rig.in(child(0), packet(h, ranks({0}), 3));
@@ -338,7 +341,7 @@ TEST(SwitchNode, GradientsThatWouldQueueAtTheUplinkCarryEcn) {
   slow.uplink_bits_per_s =
       1'100'000;  // one such packet, 134 bytes on the wire, takes a millisecond
   Rig rig(slow);
-  rig.in(child(0), join(0));
+  rig.enter(0, child(0));
   EXPECT_FALSE(rig.in(child(0), gradient(ranks({0}), 0, 1)).at(0).view().has(ATP_FLAG_ECN));
   const auto marked = rig.in(child(0), gradient(ranks({0}), 1, 1));
   EXPECT_TRUE(marked.at(0).view().has(ATP_FLAG_ECN));

@@ -193,8 +193,18 @@ class Rig {
     return drain();
   }
   void join_all() {
-    for (unsigned rank = 0; rank < 4; ++rank) in(child(rank), join(rank));
-    in(kServer, join_ack(RankSet::first(4), ack_body()));
+    for (unsigned rank = 0; rank < 4; ++rank) enter(rank, child(rank));
+  }
+  // One rank joins.
+  void enter(unsigned rank, const Endpoint& from) {
+    in(from, join(rank));
+    accept(rank, nonce(rank));
+  }
+  // The server's answer to the rank's JOIN comes down.
+  std::vector<Sent> accept(unsigned rank, std::uint64_t with_nonce) {
+    JoinAck ack = ack_body();
+    ack.nonce = with_nonce;
+    return in(kServer, join_ack(RankSet::of(static_cast<Rank>(rank)), ack));
   }
   std::uint64_t count(SwitchCounter counter) const { return node.counters()[counter]; }
   std::uint64_t drops() const { return drops_in(node.counters()); }

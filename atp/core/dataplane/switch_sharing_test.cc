@@ -31,7 +31,13 @@ struct Jobs : Rig {
 
   // Joins two of the job's four ranks, so that no sum is complete.
   void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
-    for (unsigned rank = 0; rank < 2; ++rank) in(child(rank), of_job(join(rank), job, incarnation));
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      in(child(rank), of_job(join(rank), job, incarnation));
+      JoinAck ack = ack_body();
+      ack.nonce = nonce(rank);
+      const RankSet one = RankSet::of(static_cast<Rank>(rank));
+      in(kServer, of_job(join_ack(one, ack), job, incarnation));
+    }
   }
   void depart(std::uint32_t job) {
     for (unsigned rank = 0; rank < 2; ++rank) {

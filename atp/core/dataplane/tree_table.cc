@@ -51,14 +51,46 @@ bool Tree::taken(Rank rank, std::uint64_t nonce, Instant now) const {
 void Tree::note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
                      const Join& join) {
   parent_ = parent;
-  if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) left_.erase(rank);
-  membership_.refresh(rank, {child, join.nonce, join.detachments, join.detached, now + lease_});
+  const Member statement{child, join.nonce, join.detachments, join.detached, now + lease_};
+  if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) {
+    return apply(rank, statement);
+  }
+  membership_.refresh(rank, statement);
   update_entry();
 }
 
-void Tree::learn(const JoinAck& ack) {
+// If there are too many, the oldest makes way; its socket repeats its JOIN.
+void Tree::apply(Rank rank, const Member& statement) {
+  const auto same = std::find_if(applicants_.begin(), applicants_.end(), [&](const Applicant& a) {
+    return a.rank == rank && a.statement.nonce == statement.nonce;
+  });
+  if (same != applicants_.end()) {
+    applicants_.erase(same);
+  } else if (applicants_.size() == most_applicants(world_size())) {
+    applicants_.erase(applicants_.begin());
+  }
+  applicants_.push_back({rank, statement});
+}
+
+RankSet Tree::known() const {
+  RankSet known = membership_.known();
+  for (const Applicant& applicant : applicants_) known.insert(applicant.rank);
+  return known;
+}
+
+void Tree::learn(const JoinAck& ack, const RankSet& ranks) {
   const StreamRange range{ack.first_stream, ack.stream_count};
   if (range != streams_ || ack.world_size != world_size()) return;
+  const auto accepted = std::find_if(
+      applicants_.begin(), applicants_.end(),
+      [&](const Applicant& a) { return ranks.contains(a.rank) && a.statement.nonce == ack.nonce; });
+  if (accepted != applicants_.end()) {
+    const Rank rank = accepted->rank;
+    left_.erase(rank);
+    membership_.refresh(rank, accepted->statement);
+    std::erase_if(applicants_, [rank](const Applicant& a) { return a.rank == rank; });
+    update_entry();
+  }
   entry_.value_count = ack.value_count;
   wmax_ = ack.wmax;
   lease_ = std::chrono::milliseconds(ack.lease_ms);
@@ -112,13 +144,17 @@ void Tree::leave(Rank rank) {
   update_entry();
 }
 
-void Tree::remove(Rank rank) {
+void Tree::turn_down(Rank rank, std::uint64_t nonce) {
+  std::erase_if(applicants_,
+                [&](const Applicant& a) { return a.rank == rank && a.statement.nonce == nonce; });
+  if (!membership_.knows(rank) || membership_.member(rank).nonce != nonce) return;
   membership_.remove(rank);
   left_.erase(rank);
   update_entry();
 }
 
 std::size_t Tree::expire(Instant now) {
+  std::erase_if(applicants_, [now](const Applicant& a) { return a.statement.lease_end <= now; });
   const RankSet ended = membership_.expire(now);
   if (ended.empty()) return 0;
   const std::size_t vanished = (ended - left_).size();
@@ -177,7 +213,7 @@ Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t
 TreeTable::Ended TreeTable::expire(Instant now) {
   Ended ended;
   for (Tree& tree : trees_) ended.leases += tree.expire(now);
-  ended.trees = drop_if([](const Tree& tree) { return tree.membership().known().empty(); });
+  ended.trees = drop_if([](const Tree& tree) { return tree.known().empty(); });
   return ended;
 }
 

@@ -52,11 +52,21 @@ struct HeardWaiting {
   bool operator==(const HeardWaiting&) const = default;
 };
 
+// A rank whose JOIN has gone up, but for which no JOIN_ACK has come down yet. Anybody can send a
+// JOIN, so it is no member: no sum waits for it, and it gets nothing but the answers to its JOIN.
+struct Applicant {
+  Rank rank = 0;
+  Member statement;
+  bool operator==(const Applicant&) const = default;
+};
+
 class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
        std::uint16_t value_limit, Shares::Id share, Duration lease, std::uint32_t tenant = 0);
   static constexpr std::size_t bytes_needed(std::size_t world_size, const StreamRange& streams);
+  // All ranks, and as many strangers.
+  static constexpr std::size_t most_applicants(std::size_t world_size) { return 2 * world_size; }
 
   const JobKey& job() const { return job_; }
   const StreamRange& streams() const { return streams_; }
@@ -64,24 +74,31 @@ class Tree {
   std::uint8_t bitmap_words() const { return entry_.bitmap_words; }
   const Endpoint& parent() const { return parent_; }
   const Membership& membership() const { return membership_; }
+  std::span<const Applicant> applicants() const { return applicants_; }
+  // The ranks that have joined or want to.
+  RankSet known() const;
   Shares::Id share() const { return entry_.share; }
   std::uint32_t tenant() const { return tenant_; }  // 0: no keys
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
   // Whether every rank known here has left, so that the tree only waits for leases to end.
-  bool departed() const { return (membership_.known() - left_).empty(); }
+  bool departed() const { return (membership_.known() - left_).empty() && applicants_.empty(); }
+  // Whether no JOIN_ACK has come yet: the job's ranks are still joining, or this switch is new.
+  bool joining() const { return sequence_limits_.empty(); }
   const atp_tree_entry& entry() const { return entry_; }
 
   // The highest plausible sequence on this stream; 0 while unknown.
   std::uint64_t sequence_limit(std::uint16_t stream) const;
 
-  // Whether the rank is held by a socket with a different nonce. A rank that left is free.
+  // Whether the rank is held by a member with a different nonce. A rank that left is free. Whether
+  // an applicant holds it is for the server to say.
   bool taken(Rank rank, std::uint64_t nonce, Instant now) const;
-  // A JOIN that was not refused.
+  // A JOIN that was not refused: renews the lease of a member, or makes the rank an applicant.
   void note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
                  const Join& join);
-  // Learns what the job's workers agreed on; ignores a JOIN_ACK that is not about this tree.
-  void learn(const JoinAck& ack);
+  // Learns what the job's workers agreed on, and that the ranks with this nonce are members;
+  // ignores a JOIN_ACK that is not about this tree.
+  void learn(const JoinAck& ack, const RankSet& ranks);
   void note_parameter(std::uint16_t stream, std::uint64_t sequence);
   // A STATUS *waiting for* about the fragment that the header names.
   void note_waiting(Instant now, const atp_header& header, const StatusMessage& status);
@@ -99,7 +116,8 @@ class Tree {
   // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, which is
   // repeated until acknowledged, still goes up.
   void leave(Rank rank);
-  void remove(Rank rank);
+  // The JOIN with this nonce was turned down.
+  void turn_down(Rank rank, std::uint64_t nonce);
   // Ends leases; returns how many.
   std::size_t expire(Instant now);
 
@@ -107,12 +125,14 @@ class Tree {
 
  private:
   void note_operation(Instant now, const atp_header& header, const RankSet& ranks);
+  void apply(Rank rank, const Member& statement);
   void update_entry();
 
   JobKey job_;
   StreamRange streams_;
   Endpoint parent_;
   Membership membership_;
+  std::vector<Applicant> applicants_;  // in the order of their JOINs
   RankSet left_;
   Duration lease_;
   std::uint32_t tenant_ = 0;
@@ -125,6 +145,7 @@ class Tree {
 
 constexpr std::size_t Tree::bytes_needed(std::size_t world_size, const StreamRange& streams) {
   return 2 * sizeof(Tree) + 2 * Shares::kBytes + Membership::bytes_needed(world_size) +
+         2 * sizeof(Applicant) * most_applicants(world_size) +
          sizeof(std::uint64_t) * streams.count + Lateness::bytes_needed(world_size, streams.count);
 }
 

@@ -54,8 +54,7 @@ TEST(Joining, AMismatchIsRefusedWithWhatWasExpectedAndFoundAndWhichRanksDiffer) 
       {"a route that continues behind the server",
        [](TestJoin& j) { j.body.remaining.push_back(kTestSwitch); },
        {RefusalReason::kRoute}},
-      {"a route that has ended",
-       [](TestJoin& j) { j.body.remaining.clear(); },
+      {"a route that has ended", [](TestJoin& j) { j.body.remaining.clear(); },
        Refusal::if_meant_for_another({}, kTestServer)},
       {"a JOIN that was meant for a switch",
        [](TestJoin& j) {
@@ -116,6 +115,19 @@ TEST(Joining, ARejectedRankIsAnsweredAtMostOncePer10Ms) {
   EXPECT_EQ(h.count(ServerCounter::kDropRefused), 50u);
   EXPECT_EQ(h.count(ServerCounter::kStatusRankTaken), 5u);
   EXPECT_EQ(h.count(ServerCounter::kStatusRefused), 5u);
+}
+
+// A switch has noted the ranks whose JOINs it has passed on, so it must learn of each rejection.
+TEST(Joining, EachRejectedJoinOfAMembersSwitchIsAnswered) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  TestJoin twin = h.join_of(1, 2, true);
+  for (int i = 0; i < 50; ++i) {
+    twin.body.nonce = 666 + static_cast<std::uint64_t>(i);
+    h.join(kTestSwitch, twin);
+    h.join(kStranger, twin);
+  }
+  EXPECT_EQ(h.count(ServerCounter::kDropRankTaken), 100u);
+  EXPECT_EQ(h.count(ServerCounter::kStatusRankTaken), 51u) << "and one goes to the stranger";
 }
 
 TEST(Joining, APathThatCarriesLessThanAgreedIsRefused) {

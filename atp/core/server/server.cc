@@ -124,19 +124,28 @@ void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
 }
 
 bool Server::may_answer(ServerTurn& turn, const Endpoint& to, std::size_t cause_bytes,
-                        std::uint8_t bitmap_words, const StatusMessage& message) {
+                        std::uint8_t bitmap_words, const StatusMessage& message,
+                        AnswerPacer::To receiver) {
   const std::size_t bytes = atp_body_offset(bitmap_words) + message.bytes(bitmap_words);
-  const bool may = pacer_.allow(turn.now, to, cause_bytes, bytes, message);
+  const bool may = pacer_.allow(turn.now, to, cause_bytes, bytes, message, receiver);
   if (!may) turn.count(ServerCounter::kStatusWithheld);
   return may;
 }
 
 void Server::answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
-                          const StatusMessage& message) {
+                          const StatusMessage& message, AnswerPacer::To receiver) {
   const std::uint8_t words = in.packet.header.bitmap_words;
-  if (may_answer(turn, in.from, in.packet.bytes.size(), words, message)) {
+  if (may_answer(turn, in.from, in.packet.bytes.size(), words, message, receiver)) {
     answer(turn, in, ranks, message);
   }
+}
+
+// Before all have joined, anybody may be a child.
+AnswerPacer::To Server::relation_of(const Arrival& in, const Join& join) const {
+  const auto job = jobs_.find({in.packet.job(), join.first_stream});
+  const bool is_child = job != jobs_.end() && !job->second.job.joining() &&
+                        !job->second.job.members().tree().behind(in.from).empty();
+  return is_child ? AnswerPacer::To::kChild : AnswerPacer::To::kAnybody;
 }
 
 // --- JOIN ---
@@ -159,7 +168,8 @@ Refusal Server::objection(const Join& join, const Endpoint& to) {
     return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
-  if (const auto refusal = Refusal::if_meant_for_another(join.remaining.front(), to)) return refusal;
+  if (const auto refusal = Refusal::if_meant_for_another(join.remaining.front(), to))
+    return refusal;
   // Hops remain after the server, so the route is in the wrong order.
   if (join.remaining.size() > 1) return {RefusalReason::kRoute};
   return {};
@@ -249,7 +259,7 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   if (const auto rejection = rejection_of(in, *join)) {
     turn.count(rejection->drop);
-    answer_paced(turn, in, in.packet.ranks, rejection->answer);
+    answer_paced(turn, in, in.packet.ranks, rejection->answer, relation_of(in, *join));
     tell_others(turn, in.packet, *join, rejection->answer);
     return;
   }

@@ -108,9 +108,12 @@ class Server {
                     ParseError error);
   // Whether a packet of `cause_bytes` from a sender that is not a member may be answered.
   bool may_answer(ServerTurn& turn, const Endpoint& to, std::size_t cause_bytes,
-                  std::uint8_t bitmap_words, const StatusMessage& message);
+                  std::uint8_t bitmap_words, const StatusMessage& message,
+                  AnswerPacer::To receiver = AnswerPacer::To::kAnybody);
   void answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
-                    const StatusMessage& message);
+                    const StatusMessage& message,
+                    AnswerPacer::To receiver = AnswerPacer::To::kAnybody);
+  AnswerPacer::To relation_of(const Arrival& in, const Join& join) const;
   void handle_join(ServerTurn& turn, const Arrival& in);
   void handle_leave(ServerTurn& turn, const Arrival& in);
   void handle_status(ServerTurn& turn, const Arrival& in);

@@ -220,7 +220,8 @@ TEST(Server, ItsStateIsAValue) {
   h.gradient(kTestSwitch, {.ranks = ranks({1}), .values = {1, 1}});
   EXPECT_FALSE(copy == h.server);
   h.out.clear();
-  copy.handle_packet(h.now, kTestSwitch, kTestServer, bytes_of({.ranks = ranks({1}), .values = {1, 1}}), h.out);
+  copy.handle_packet(h.now, kTestSwitch, kTestServer,
+                     bytes_of({.ranks = ranks({1}), .values = {1, 1}}), h.out);
   EXPECT_EQ(copy, h.server);
   EXPECT_EQ(h.take()[0].values(), (std::vector<std::int32_t>{4, 5}));
 }

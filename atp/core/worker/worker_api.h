@@ -66,6 +66,9 @@ struct WorkerConfig {
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, with their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);
+  // Packets have tags, so one that has none, as of another version or the refusal of a key, proves
+  // nothing: what it says is only named when the job fails for another reason.
+  bool has_key = false;
   // After this time the application is told which ranks its operations wait for, and later when
   // that is over; it is not told about the same ranks again within the pause.
   Duration tell_waiting = std::chrono::seconds(1);
@@ -125,8 +128,9 @@ struct Failure {
   RankSet ranks;
   RankSet other;
   Endpoint endpoint;
-  Endpoint arrived_at;  // kRefused (kRoute): where the JOIN came to a node that it was not meant for
-  Endpoint meant_for;   // and the node that it was meant for
+  Endpoint
+      arrived_at;      // kRefused (kRoute): where the JOIN came to a node that it was not meant for
+  Endpoint meant_for;  // and the node that it was meant for
   bool unreachable = false;
   bool parent_answers = false;
   bool operator==(const Failure&) const = default;

@@ -313,6 +313,74 @@ TEST(WorkerJoin, ANodeOfALaterVersionAnswersInOurFormat) {
   EXPECT_EQ(event->failure.endpoint, kTestServer);
 }
 
+// Whoever has seen such a packet can send it again, and its nonce is still the rank's.
+TEST(WorkerJoin, AMemberIgnoresWhatTurnedDownAnEarlierJoin) {
+  struct Case {
+    const char* name;
+    StatusMessage said;
+    Endpoint from;
+    bool is_answer_to_a_straight_join;
+    bool stays_attached;
+  };
+  StatusMessage full = no_room();
+  full.nonce = WorkerScript::kNonce;
+  StatusMessage narrow =
+      StatusMessage::refused({RefusalReason::kValueCount, 4, 3}, RankSet::of(1), full.nonce);
+  StatusMessage taken{.code = StatusCode::kRankTaken, .nonce = full.nonce, .about = RankSet::of(1)};
+  const Case cases[] = {
+      {"the server had no room", full, kTestServer, true, true},
+      {"the switch had no room, as if the server said so", full, kTestServer, false, true},
+      {"the switch could not carry K, as if the server said so", narrow, kTestServer, false, true},
+      {"the switch knew another holder, as if the server said so", taken, kTestServer, false, true},
+      {"the switch had no room, and says it again", full, kTestSwitch, false, false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WorkerScript s;
+    s.join();
+    Outbox message;
+    const std::uint8_t direct = c.is_answer_to_a_straight_join ? ATP_FLAG_DIRECT : 0;
+    put_status(message, s.head(PacketType::kStatus, direct), RankSet::of(1), c.said);
+    message.send_to(c.from);
+    const auto bytes = message.bytes_of(message.packets()[0]);
+    s.worker.handle_packet(s.now, c.from, bytes, s.tensors, s.out);
+    while (const auto event = s.worker.poll_event()) EXPECT_NE(event->kind, EventKind::kFailed);
+    EXPECT_TRUE(s.worker.joined());
+    EXPECT_EQ(s.worker.attached(), c.stays_attached);
+  }
+}
+
+// Anybody can send a packet without a tag from a forged address.
+TEST(WorkerJoin, WithAKeyWhatHasNoTagIsOnlyNamedWhenTheJobFails) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.has_key = true;
+  for (const bool is_member : {false, true}) {
+    SCOPED_TRACE(is_member ? "the refusal of a member's key" : "another version during joining");
+    WorkerScript s(config);
+    is_member ? s.join() : s.worker.start(s.now);
+    s.run();
+    std::optional<Failure> failure;
+    const Instant begun = s.now;
+    while (!failure) {
+      std::vector<std::uint8_t> other(48);
+      other[ATP_AT_VERSION] = 3;
+      other[ATP_AT_TYPE] = ATP_STATUS;
+      s.worker.handle_packet(s.now, kTestServer, other, s.tensors, s.out);
+      s.receive_status(StatusMessage::refused({RefusalReason::kKey, 2}, RankSet::of(1),
+                                              is_member ? WorkerScript::kNonce : 4711),
+                       kTestServer);
+      s.run_to_timer();
+      while (const auto event = s.worker.poll_event()) {
+        if (event->kind == EventKind::kFailed) failure = event->failure;
+      }
+    }
+    EXPECT_EQ(failure->code, is_member ? FailureCode::kServerLost : FailureCode::kJoinTimeout);
+    EXPECT_EQ(failure->reason, is_member ? RefusalReason::kKey : RefusalReason::kVersion);
+    EXPECT_EQ(failure->expected, is_member ? 2u : 3u);
+    EXPECT_GE(s.now - begun, is_member ? seconds(5) : seconds(30));
+  }
+}
+
 TEST(WorkerJoin, OnceAnsweredEachJoinIsRepeatedARefreshLater) {
   WorkerScript s;
   const Instant begin = s.now;

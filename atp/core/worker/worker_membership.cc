@@ -160,11 +160,11 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
     change.failure = *no_room_;
   } else if (state_ == State::kJoining && turn.now >= joined_by) {
-    change.failure = {.code = FailureCode::kJoinTimeout,
-                      .ranks = missing_,
-                      .endpoint = server(config),
-                      .unreachable = server_unreachable_,
-                      .parent_answers = parent_heard_ > started_};
+    change.failure = with_hint({.code = FailureCode::kJoinTimeout,
+                                .ranks = missing_,
+                                .endpoint = server(config),
+                                .unreachable = server_unreachable_,
+                                .parent_answers = parent_heard_ > started_});
   }
   if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {
     change.failure = server_lost(config);
@@ -172,17 +172,24 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   return change;
 }
 
+Failure WorkerMembership::with_hint(Failure failure) const {
+  failure.reason = hint_.reason;
+  failure.expected = hint_.said;
+  return failure;
+}
+
 Failure WorkerMembership::server_lost(const WorkerConfig& config) const {
-  return {.code = FailureCode::kServerLost,
-          .endpoint = server(config),
-          .unreachable = server_unreachable_,
-          .parent_answers = has_switch(config) && parent_heard_ > server_heard_};
+  return with_hint({.code = FailureCode::kServerLost,
+                    .endpoint = server(config),
+                    .unreachable = server_unreachable_,
+                    .parent_answers = has_switch(config) && parent_heard_ > server_heard_});
 }
 
 // --- receiving
 
 void WorkerMembership::hear_server(WorkerTurn& turn, Path path) {
   server_heard_ = turn.now;
+  hint_ = {};
   server_unreachable_ = false;
   if (path == Path::kStraight) hear_straight(turn);
   if (!silence_told_) return;

@@ -58,7 +58,7 @@ class WorkerMembership {
   MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
   // A packet of another protocol version has arrived.
   MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
-                                        std::uint8_t version) const;
+                                        std::uint8_t version);
   // Any message from the server.
   void hear_server(WorkerTurn& turn, Path path);
 
@@ -98,6 +98,8 @@ class WorkerMembership {
   void suspect_tree(WorkerTurn& turn, bool straight_works);
   MembershipChange judge_tree(WorkerTurn& turn);
   void acquit_tree();
+  bool is_unproven(const WorkerConfig& config, const StatusMessage& status) const;
+  Failure with_hint(Failure failure) const;
   Failure server_lost(const WorkerConfig& config) const;
   void on_waiting_for(WorkerTurn& turn, const StatusMessage& status, bool is_answer);
   void tell_of_waiting(WorkerTurn& turn, const RankSet& ranks);
@@ -142,6 +144,12 @@ class WorkerMembership {
   RankSet named_last_;              // the ranks named to it last, and when
   Instant named_at_ = Instant::min();
   Failure peer_refused_;  // the last one reported
+  // What a packet without a tag said, since the server was last heard; kNone: there was none.
+  struct Hint {
+    RefusalReason reason = RefusalReason::kNone;
+    std::uint32_t said = 0;  // kVersion: the version; kKey: the KeyProblem
+    bool operator==(const Hint&) const = default;
+  } hint_;
   FailureDetail detail_;
   CauseText cause_;  // for LEAVE
   JoinAck agreed_;

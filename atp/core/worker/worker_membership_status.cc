@@ -55,6 +55,9 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       if (status.nonce == 0 && !status.about.empty() && !status.about.contains(turn.config.rank)) {
         return on_peer_refused(turn, status);
       }
+      // What answers a straight JOIN has DIRECT. Without it, this is somebody's copy of what a
+      // switch has once said.
+      if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return ignored(turn);
       return on_join_turned_down(turn, path, status);
     case StatusCode::kLeaseEnded:
       if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: sent to all
@@ -185,6 +188,12 @@ void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
   join_again(turn.now, turn.config.timing);
 }
 
+// The refusal of a key has no tag, so whoever has seen this rank's nonce can forge it.
+bool WorkerMembership::is_unproven(const WorkerConfig& config, const StatusMessage& status) const {
+  return config.has_key && joined() && status.code == StatusCode::kRefused &&
+         status.refusal().reason == RefusalReason::kKey;
+}
+
 MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path path,
                                                        const StatusMessage& status) {
   if (!is_meant(turn, status)) return {};
@@ -192,8 +201,14 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   // returned with a smaller K, a full table or another list of upstreams. The straight path still
   // works. The same holds for a new job for which a switch has no room.
   const bool is_full = has_no_room(status);
+  if (is_unproven(turn.config, status)) {
+    hint_ = {RefusalReason::kKey, status.numbers[0]};
+    return {};
+  }
   const bool is_bad_tree = joined() || !attached() || is_full || is_in_straight(status);
   if (path == Path::kTree && has_switch(turn.config) && is_bad_tree) return detach(turn);
+  // A server refuses only JOINs that begin a job for lack of room: this answers an earlier one.
+  if (is_full && joined()) return ignored(turn);
   Failure failure;
   failure.ranks = status.about;
   failure.endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config);
@@ -222,9 +237,13 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
 // Before this rank has joined, such a node will never admit it. Afterwards such packets are
 // ignored.
 MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
-                                                        std::uint8_t version) const {
+                                                        std::uint8_t version) {
   const bool is_asked = from == parent(turn.config) || from == server(turn.config);
   if (state_ != State::kJoining || !is_asked) return {};
+  if (turn.config.has_key) {
+    hint_ = {RefusalReason::kVersion, version};
+    return {};
+  }
   return MembershipChange::failed({.code = FailureCode::kRefused,
                                    .reason = RefusalReason::kVersion,
                                    .expected = versions_number(version, version),

@@ -73,7 +73,7 @@ class Member {
   }
   MembershipChange hear(Path path, const StatusMessage& status, bool pending = true) {
     WorkerTurn t = turn();
-    return membership.handle_status(t, path, status, pending);
+    return membership.handle_status(t, path, status, pending, path == Path::kStraight);
   }
   // Reports a direct repeat; the server answers a straight JOIN, if one is sent.
   MembershipChange repeat_direct() {

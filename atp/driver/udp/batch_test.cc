@@ -40,7 +40,8 @@ Bytes packet(std::size_t length, std::uint16_t stream, std::uint32_t number) {
 
 // Receives until `count` datagrams have arrived, or none has for a second.
 std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCounters& counters,
-                               std::vector<Endpoint>* from = nullptr) {
+                               std::vector<Endpoint>* from = nullptr,
+                               std::vector<Endpoint>* to = nullptr) {
   ReceiveBatch batch;
   std::vector<Bytes> got;
   while (got.size() < count) {
@@ -57,6 +58,7 @@ std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCo
           next += segment;
           got.emplace_back(bytes.begin(), bytes.end());
           if (from != nullptr) from->push_back(datagram.from);
+          if (to != nullptr) to->push_back(datagram.to);
         },
         [&](std::span<const std::uint8_t> train, std::size_t size) {
           next = train.data();
@@ -272,7 +274,9 @@ std::vector<Endpoint> ask(const UdpSocket& listener, Endpoint asked, std::size_t
   batch.send(client, outbox, counters);
   outbox.clear();
   std::vector<Endpoint> peers;
-  receive_all(listener, 1, counters, &peers);
+  std::vector<Endpoint> arrived;
+  receive_all(listener, 1, counters, &peers, &arrived);
+  EXPECT_EQ(arrived, std::vector<Endpoint>{asked}) << "where the packet has arrived";
   for (std::size_t i = 0; i < answers; ++i) outbox.send(peers.at(0), packet(100, 0, 0));
   batch.send(listener, outbox, counters);
   std::vector<Endpoint> from;
@@ -280,7 +284,7 @@ std::vector<Endpoint> ask(const UdpSocket& listener, Endpoint asked, std::size_t
   return from;
 }
 
-TEST(UdpSocket, BoundToAllAddressesAnswersFromTheOneAsked) {
+TEST(UdpSocket, BoundToAllAddressesKnowsTheOneAskedAndAnswersFromIt) {
   struct Case {
     const char* listen;
     const char* asked;

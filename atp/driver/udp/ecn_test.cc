@@ -51,12 +51,11 @@ Received through_a_router(const std::string& to, int ecn_field, const Bytes& sen
   EXPECT_EQ(poll(&waiting, 1, 2000), 1);
   Received received;
   UdpCounters counters;
-  ReceiveBatch().receive(receiver, counters,
-                         [&](const ReceiveBatch::Datagram& datagram) {
-                           const std::span<std::uint8_t> bytes = datagram.bytes;
-                           if (datagram.congested) mark_ecn(bytes);
-                           received.bytes.assign(bytes.begin(), bytes.end());
-                         });
+  ReceiveBatch().receive(receiver, counters, [&](const ReceiveBatch::Datagram& datagram) {
+    const std::span<std::uint8_t> bytes = datagram.bytes;
+    if (datagram.congested) mark_ecn(bytes);
+    received.bytes.assign(bytes.begin(), bytes.end());
+  });
   received.counted = counters[UdpCounter::kCongestedIn];
   return received;
 }

@@ -19,7 +19,8 @@ class Asker {
   Asker(const Endpoint& peer, std::uint32_t questions, Waker& waker)
       : peer_(peer), remaining_(questions), waker_(waker) {}
 
-  void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t> bytes, Outbox&) {
+  void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t> bytes,
+                     Outbox&) {
     --in_flight_;
     EXPECT_EQ(atp_load32(bytes.data() + 14), answers_);
     ++answers_;
@@ -65,8 +66,8 @@ class Asker {
 // Sends everything back, as a switch or a server would; a timer runs every 10 ms.
 class Echo {
  public:
-  void handle_packet(Instant, const Endpoint& from, const Endpoint&, std::span<const std::uint8_t> bytes,
-                     Outbox& out) {
+  void handle_packet(Instant, const Endpoint& from, const Endpoint&,
+                     std::span<const std::uint8_t> bytes, Outbox& out) {
     out.send(from, bytes);
   }
   void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
@@ -122,7 +123,8 @@ TEST(EventLoop, WakeRunsTheApplicationsHook) {
   std::atomic<int> done{0};
   class Idle {
    public:
-    void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t>, Outbox&) {}
+    void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t>,
+                       Outbox&) {}
     void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
     void handle_timeout(Instant, Outbox&) {}
     Instant next_timeout() const { return kNever; }
@@ -161,7 +163,8 @@ TEST(EventLoop, TellsTheNodeWhenItFallsBehindAndWhenItHasCaughtUp) {
   class Listener {
    public:
     explicit Listener(Waker& waker) : waker_(waker) {}
-    void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t>, Outbox&) {}
+    void handle_packet(Instant, const Endpoint&, const Endpoint&, std::span<const std::uint8_t>,
+                       Outbox&) {}
     void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
     void handle_timeout(Instant, Outbox&) {}
     Instant next_timeout() const { return kNever; }
@@ -204,8 +207,8 @@ TEST(EventLoop, TellsTheNodeWhenItFallsBehindAndWhenItHasCaughtUp) {
 class KeyedNode {
  public:
   KeyedNode(Waker& waker, std::size_t expected) : waker_(waker), expected_(expected) {}
-  void handle_packet(Instant, const Endpoint& from, const Endpoint&, std::span<const std::uint8_t> bytes,
-                     Outbox& out) {
+  void handle_packet(Instant, const Endpoint& from, const Endpoint&,
+                     std::span<const std::uint8_t> bytes, Outbox& out) {
     seen.emplace_back(bytes.begin(), bytes.end());
     out.send(from, bytes);
     stop_after_enough();

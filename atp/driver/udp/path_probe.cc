@@ -80,12 +80,10 @@ class PathProbe {
   }
 
   void listen(const JobKey& job, Outcome& outcome) {
-    receiver_.receive(socket_, counters_,
-                      [&](const ReceiveBatch::Datagram& datagram) {
-                        const ParsedPacket packet = parse_packet(datagram.bytes);
-                        outcome.arrived |=
-                            datagram.from == to_ && packet.ok() && packet.view().job() == job;
-                      });
+    receiver_.receive(socket_, counters_, [&](const ReceiveBatch::Datagram& datagram) {
+      const ParsedPacket packet = parse_packet(datagram.bytes);
+      outcome.arrived |= datagram.from == to_ && packet.ok() && packet.view().job() == job;
+    });
     receiver_.receive_errors(
         socket_, sender_.sent_heads(), counters_,
         [&](const Endpoint&) { outcome.arrived = true; },  // nobody listens, but it arrived

@@ -256,6 +256,48 @@ RELEASE = [
 
 TREES = [
     Rule(
+        "a JOIN makes its rank a member at once",
+        TREE,
+        "    return apply(rank, statement);\n",
+        "    left_.erase(rank);\n",
+    ),
+    Rule(
+        "a JOIN_ACK makes any applicant for its rank a member",
+        TREE,
+        "return ranks.contains(a.rank) && a.statement.nonce == ack.nonce;",
+        "return ranks.contains(a.rank);",
+    ),
+    Rule(
+        "an applicant hears what goes to all, even after the job has begun",
+        DOWNWARD,
+        "return nonce == 0 ? tree.joining() : applicant.statement.nonce == nonce;",
+        "return nonce == 0 || applicant.statement.nonce == nonce;",
+    ),
+    Rule(
+        "an applicant stays although its JOIN was turned down",
+        TREE,
+        "return a.rank == rank && a.statement.nonce == nonce;",
+        "return a.rank == rank && a.statement.nonce == nonce && nonce == 0;",
+    ),
+    Rule(
+        "an applicant keeps its rank from others",
+        TREE,
+        "return a.rank == rank && a.statement.nonce == statement.nonce;",
+        "return a.rank == rank;",
+    ),
+    Rule(
+        "what turns down the JOIN of a known child is paced",
+        "atp/core/answer_pacer.cc",
+        "if (receiver == To::kChild) return true;",
+        "",
+    ),
+    Rule(
+        "an applicant's lease does not end",
+        TREE,
+        "return a.statement.lease_end <= now;",
+        "return a.statement.lease_end <= now - std::chrono::hours(1);",
+    ),
+    Rule(
         "detached ranks are in the member mask",
         TREE,
         "const RankSet members = membership_.attached() - left_;",
@@ -276,8 +318,8 @@ TREES = [
     Rule(
         "downward packets go to every child",
         DOWNWARD,
-        "    if (!child.ranks.intersects(in.packet.ranks)) continue;\n",
-        "",
+        "if (child.ranks.intersects(in_.packet.ranks)) send(child.endpoint);",
+        "send(child.endpoint);",
     ),
     Rule(
         "a quota leaks",
