@@ -1,6 +1,8 @@
 // The sentence for each FailureCode, and for the news about silent, slow and awaited ranks.
 #include "atp/collective/failure_text.h"
 
+#include <algorithm>
+
 #include "atp/base/text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
@@ -80,7 +82,20 @@ bool has_switch(const FailureContext& context) { return context.route.size() > 1
 
 // Whether neither the server nor the first switch answers; the switch needs no server to answer.
 bool is_cut_off(const Failure& failure, const FailureContext& context) {
-  return has_switch(context) && !failure.unreachable && !failure.parent_answers;
+  return has_switch(context) && !failure.unreachable && failure.heard == 0;
+}
+
+// The switch beyond which nothing answers, if any node below the server does.
+std::optional<Endpoint> last_heard(const Failure& failure, const FailureContext& context) {
+  if (!has_switch(context) || failure.heard == 0) return std::nullopt;
+  return context.route[std::min<std::size_t>(failure.heard, context.route.size() - 1) - 1];
+}
+
+// The first switch that is as silent as the server.
+std::optional<Endpoint> silent_switch(const Failure& failure, const FailureContext& context) {
+  if (failure.unreachable || !last_heard(failure, context)) return std::nullopt;
+  if (failure.heard + 1U >= context.route.size()) return std::nullopt;
+  return context.route[failure.heard];
 }
 
 std::string server_of(const Failure& failure, const FailureContext& context) {
@@ -93,6 +108,10 @@ std::string silent_text(const Failure& silence, const FailureContext& context) {
   if (is_cut_off(silence, context)) {
     return "rank " + std::to_string(context.rank) +
            " receives nothing (is the network link of its host up?)";
+  }
+  if (const auto silent = silent_switch(silence, context)) {
+    return hop_text(*silent, context.route) + " does not answer, and neither does " +
+           server_of(silence, context);
   }
   return server_of(silence, context) + " does not answer" +
          (silence.unreachable ? kUnreachable : "");
@@ -171,13 +190,21 @@ std::string server_lost(const Failure& failure, const FailureContext& context) {
            hop_text(context.route.front(), context.route) + ": is the network link of " + rank +
            "'s host up?";
   }
-  const std::string and_switch =
-      failure.parent_answers
-          ? ", although " + hop_text(context.route.front(), context.route) + " answers"
-          : "";
-  return server_of(failure, context) + " does not answer" +
-         (failure.unreachable ? kUnreachable : " (" + silent + and_switch + ")") +
-         server_question(context) + hint_text(failure);
+  const auto heard = last_heard(failure, context);
+  const std::string although =
+      heard ? ", although " + hop_text(*heard, context.route) + " answers" : "";
+  if (const auto other = silent_switch(failure, context)) {
+    return hop_text(*other, context.route) + " does not answer, and neither does " +
+           server_of(failure, context) + " (" + silent + although +
+           "): is the network link between the two switches up?" + hint_text(failure);
+  }
+  if (failure.unreachable) {
+    return server_of(failure, context) + " does not answer" + kUnreachable +
+           server_question(context) + hint_text(failure);
+  }
+  return server_of(failure, context) + " does not answer (" + silent + although + ")" +
+         server_question(context) + (heard ? " Is the network link between the two up?" : "") +
+         hint_text(failure);
 }
 
 std::string rank_taken(const Failure& failure, const FailureContext& context) {
@@ -251,6 +278,44 @@ std::string slow_rank_text(const Failure& failure, Duration waited, Duration win
 std::string silence_text(const Failure& failure, const FailureContext& context) {
   return silent_text(failure, context) + ": giving up after " + seconds_text(context.lease) +
          " of silence";
+}
+
+std::string detached_text(const Detached& detached, const FailureContext& context) {
+  const Failure& failure = detached.failure;
+  const std::vector<Endpoint>& route = context.route;
+  const std::string and_so = ": going straight to " + hop_text(route.back(), route) + " until ";
+  if (failure.code == FailureCode::kRefused) {
+    return refusal_text(failure, context) + and_so + "it is accepted";
+  }
+  if (failure.code == FailureCode::kRankTaken) {
+    return hop_text(failure.endpoint, route) + " says that rank " + std::to_string(context.rank) +
+           " is taken" + and_so + "it is accepted";
+  }
+  const std::string silent = hop_text(failure.endpoint, route);
+  if (failure.heard >= route.size()) {
+    return "nothing comes back through " + silent + ", although it and all nodes above it answer" +
+           and_so + "something does";
+  }
+  const std::string what = detached.answered_before ? " no longer answers" : " did not answer";
+  if (failure.heard == 0) return silent + what + and_so + "it does";
+  const std::string below = hop_text(route[failure.heard - 1U], route);
+  if (failure.heard + 1U == route.size()) {
+    return silent + what + " through " + below + ", although both answer" + and_so + "it does";
+  }
+  return silent + what + ", although " + below + " below it does" + and_so + "it does";
+}
+
+std::string returned_text(const Detached& detached, const FailureContext& context) {
+  const Failure& failure = detached.failure;
+  const std::string who = hop_text(failure.endpoint, context.route);
+  const std::string and_so = ": sums go through it from now on";
+  if (failure.code != FailureCode::kServerLost) {
+    return who + " accepts rank " + std::to_string(context.rank) + " now" + and_so;
+  }
+  if (failure.heard + 1U >= context.route.size()) {
+    return "the switches of the route work again: sums go through them from now on";
+  }
+  return who + (detached.answered_before ? " answers again" : " answers now") + and_so;
 }
 
 std::string failure_text(const Failure& failure, const FailureContext& context) {

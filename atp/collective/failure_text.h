@@ -52,6 +52,16 @@ std::string failure_text(const Failure& failure, const FailureContext& context);
 // Warns of a silent server before the job fails: the likely culprit, and how long this rank waits.
 std::string silence_text(const Failure& failure, const FailureContext& context);
 
+// Says why a rank leaves its tree and sends straight: the node that does not answer, or refuses it.
+// It is the first one beyond those that answer. `answered_before`: whether the tree ever worked.
+struct Detached {
+  Failure failure;
+  bool answered_before = false;
+};
+std::string detached_text(const Detached& detached, const FailureContext& context);
+// Says that it is back.
+std::string returned_text(const Detached& detached, const FailureContext& context);
+
 // Warns of ranks for which the others have waited for a while; and reports when they have resumed.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
 std::string waiting_over_text(const Failure& failure, Duration waited);

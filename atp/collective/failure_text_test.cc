@@ -1,5 +1,6 @@
 #include "atp/collective/failure_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace atp {
@@ -56,9 +57,9 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
       {{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true},
        "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): is `atp "
        "server` running there?"},
-      {{.code = FailureCode::kServerLost, .endpoint = kServer, .parent_answers = true},
+      {{.code = FailureCode::kServerLost, .endpoint = kServer, .heard = 1},
        "server 10.0.0.9:5500 does not answer (silent for 5 s, although switch 10.0.0.1:5501 "
-       "answers): is `atp server` running there?"},
+       "answers): is `atp server` running there? Is the network link between the two up?"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer},
        "rank 2 has received nothing for 5 s, neither from server 10.0.0.9:5500 nor from switch "
        "10.0.0.1:5501: is the network link of rank 2's host up?"},
@@ -186,9 +187,87 @@ TEST(FailureText, ForASilentServerBlamesNoNodeThatMayBeAlive) {
             "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): giving "
             "up after 5 s of silence");
   Failure alone = silent;
-  alone.parent_answers = true;
+  alone.heard = 1;
   EXPECT_EQ(silence_text(alone, context),
             "server 10.0.0.9:5500 does not answer: giving up after 5 s of silence");
+}
+
+const Endpoint kSpine = Endpoint::ipv4(10, 0, 0, 2, 5501);
+
+FailureContext two_levels() {
+  return {.rank = 2, .world_size = 4, .route = {kSwitch, kSpine, kServer}};
+}
+
+TEST(FailureText, ForASilentServerNamesTheSwitchBelowItThatIsSilentToo) {
+  struct Row {
+    std::uint8_t heard;
+    const char* warning;
+    const char* failure;
+  };
+  const Row kRows[] = {
+      {0, "rank 2 receives nothing (is the network link of its host up?)",
+       "rank 2 has received nothing for 5 s, neither from server 10.0.0.9:5500 nor from switch "
+       "10.0.0.1:5501: is the network link of rank 2's host up?"},
+      {1, "switch 10.0.0.2:5501 does not answer, and neither does server 10.0.0.9:5500",
+       "switch 10.0.0.2:5501 does not answer, and neither does server 10.0.0.9:5500 (silent for "
+       "5 s, although switch 10.0.0.1:5501 answers): is the network link between the two switches "
+       "up?"},
+      {2, "server 10.0.0.9:5500 does not answer",
+       "server 10.0.0.9:5500 does not answer (silent for 5 s, although switch 10.0.0.2:5501 "
+       "answers): is `atp server` running there? Is the network link between the two up?"},
+      {3, "server 10.0.0.9:5500 does not answer",
+       "server 10.0.0.9:5500 does not answer (silent for 5 s, although switch 10.0.0.2:5501 "
+       "answers): is `atp server` running there? Is the network link between the two up?"},
+  };
+  for (const Row& row : kRows) {
+    const Failure lost{.code = FailureCode::kServerLost, .endpoint = kServer, .heard = row.heard};
+    EXPECT_EQ(silence_text(lost, two_levels()),
+              row.warning + std::string(": giving up after 5 s of silence"));
+    EXPECT_EQ(failure_text(lost, two_levels()), row.failure);
+  }
+}
+
+TEST(FailureText, OfDetachingNamesTheFirstNodeThatDoesNotAnswerOrTheOneThatRefuses) {
+  struct Row {
+    Endpoint named;
+    std::uint8_t heard;
+    bool answered_before;
+    const char* detached;
+    const char* returned;
+  };
+  const Row kRows[] = {
+      {kSwitch, 0, true, "switch 10.0.0.1:5501 no longer answers",
+       "switch 10.0.0.1:5501 answers again"},
+      {kSwitch, 0, false, "switch 10.0.0.1:5501 did not answer",
+       "switch 10.0.0.1:5501 answers now"},
+      {kSpine, 1, true,
+       "switch 10.0.0.2:5501 no longer answers, although switch 10.0.0.1:5501 below it does",
+       "switch 10.0.0.2:5501 answers again"},
+      {kServer, 2, true,
+       "server 10.0.0.9:5500 no longer answers through switch 10.0.0.2:5501, although both answer",
+       "the switches of the route work again"},
+      {kSwitch, 3, true,
+       "nothing comes back through switch 10.0.0.1:5501, although it and all nodes above it answer",
+       "the switches of the route work again"},
+  };
+  const FailureContext context = two_levels();
+  for (const Row& row : kRows) {
+    const Detached detached{
+        {.code = FailureCode::kServerLost, .endpoint = row.named, .heard = row.heard},
+        row.answered_before};
+    EXPECT_THAT(detached_text(detached, context),
+                testing::StartsWith(row.detached +
+                                    std::string(": going straight to server 10.0.0.9:5500")));
+    EXPECT_THAT(returned_text(detached, context), testing::StartsWith(row.returned));
+  }
+  const Detached refused{
+      {.code = FailureCode::kRefused, .reason = RefusalReason::kDraining, .endpoint = kSpine}};
+  EXPECT_EQ(detached_text(refused, context),
+            "switch 10.0.0.2:5501 refused rank 2: the node takes no new jobs, because it is being "
+            "drained (`atp drain`); try again when it has been restarted, or use another one: "
+            "going straight to server 10.0.0.9:5500 until it is accepted");
+  EXPECT_EQ(returned_text(refused, context),
+            "switch 10.0.0.2:5501 accepts rank 2 now: sums go through it from now on");
 }
 
 TEST(FailureText, OfAnOperationThatEndsWhileTheServerIsSilentNamesTheServer) {

@@ -148,7 +148,9 @@ void Participant::handle_event(Instant now, const Event& event) {
       break;
     case EventKind::kFailed: fail(now, event); break;
     case EventKind::kDetached: tell_of_detaching(event); break;
-    case EventKind::kAttached: tell_of_return(event.endpoint); break;
+    case EventKind::kAttached:
+      tell(RecordedKind::kReturned, returned_text(detached_, context_));
+      break;
     case EventKind::kSilent:
       context_.silence = event.failure;
       tell(RecordedKind::kSilent, silence_text(event.failure, context_now()));
@@ -170,6 +172,12 @@ void Participant::handle_event(Instant now, const Event& event) {
       tell(RecordedKind::kPeerRefused,
            peer_refused_text(event.failure) + "; this rank waits for it", event.failure.ranks);
       break;
+    case EventKind::kNoRoom:
+      tell(RecordedKind::kPeerRefused,
+           refusal_text(event.failure, context_now()) + ": asking again for " +
+               seconds_text(worker_.lease() + Timing{}.join_refresh),
+           event.failure.ranks);
+      break;
     case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
 }
@@ -183,19 +191,9 @@ void Participant::tell_of_slow_rank(Instant now) {
        named.ranks);
 }
 
-// Distinguishes a switch that never answered from one that has stopped.
 void Participant::tell_of_detaching(const Event& event) {
-  detached_at_once_ = !event.answered_before;
-  tell(RecordedKind::kDetached,
-       hop_text(event.endpoint, context_.route) +
-           (detached_at_once_ ? " did not answer" : " no longer answers") + ": going straight to " +
-           hop_text(context_.route.back(), context_.route) + " until it does");
-}
-
-void Participant::tell_of_return(const Endpoint& parent) {
-  tell(RecordedKind::kReturned, hop_text(parent, context_.route) +
-                                    (detached_at_once_ ? " answers now" : " answers again") +
-                                    ": sums go through it from now on");
+  detached_ = {event.failure, event.answered_before};
+  tell(RecordedKind::kDetached, detached_text(detached_, context_));
 }
 
 FailureContext Participant::context_now() const {

@@ -78,7 +78,6 @@ class Participant {
   void handle_event(Instant now, const Event& event);
   void tell_of_slow_rank(Instant now);
   void tell_of_detaching(const Event& event);
-  void tell_of_return(const Endpoint& parent);
   FailureContext context_now() const;
   std::string text_of(const PendingOperation* operation) const;
   void answer_questions();
@@ -98,7 +97,7 @@ class Participant {
   SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool unheard_ = false;
-  bool detached_at_once_ = false;  // before the first hop ever answered
+  Detached detached_;  // the last time
   std::vector<EndedOperation<PendingOperation>> ended_;
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;

@@ -113,8 +113,7 @@ std::string subject(const Failure& failure, const FailureContext& context) {
   const std::string rank = "rank " + std::to_string(context.rank);
   if (failure.endpoint.unset() || is_between_ranks(failure)) return rank + " was refused";
   const std::string hop = hop_text(failure.endpoint, context.route);
-  const bool by_server = !context.route.empty() && failure.endpoint == context.route.back();
-  return by_server ? hop + " refused " + rank : rank + " was refused through " + hop;
+  return hop + " refused " + rank;
 }
 
 }  // namespace

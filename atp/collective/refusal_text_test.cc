@@ -65,7 +65,7 @@ const Case kCases[] = {
      "or options scale, wire and exact"},
     {{RefusalReason::kUpstream, 0, 0, {}},
      kSwitch,
-     "rank 3 was refused through switch 10.0.0.1:5501: the switch may not send to the "
+     "switch 10.0.0.1:5501 refused rank 3: the switch may not send to the "
      "next hop of the route (see --upstream)"},
     {{RefusalReason::kRoute, 0, 0, set_of({0})},
      kSwitch,
@@ -73,7 +73,7 @@ const Case kCases[] = {
      "through a switch must have the same next hop"},
     {{RefusalReason::kRoute, 0, 0, {}},
      kSwitch,
-     "rank 3 was refused through switch 10.0.0.1:5501: the rank's route is empty, too long, "
+     "switch 10.0.0.1:5501 refused rank 3: the rank's route is empty, too long, "
      "or not in order (switches first, the server last)"},
     {{RefusalReason::kTooManyJobs, 256, 0, {}},
      kServer,

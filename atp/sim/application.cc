@@ -101,7 +101,8 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
     case EventKind::kHeard:
     case EventKind::kWaiting:
     case EventKind::kWaitingOver:
-    case EventKind::kPeerRefused: break;
+    case EventKind::kPeerRefused:
+    case EventKind::kNoRoom: break;
     case EventKind::kLeft: left_ = true; break;
   }
 }

@@ -106,6 +106,7 @@ class SwitchJudge {
 
   // switch_judge_turns.cc: turns, and messages that only pass
   void judge_downward(const Turn& turn);
+  void judge_question(const Turn& turn);
   void expect_copies(const Turn& turn, const Tree& tree);
   void add_applicants(const Turn& turn, const Tree& tree, std::vector<Endpoint>& wanted) const;
   const Tree* tree_before(const PacketView& packet) const;

@@ -91,7 +91,9 @@ void SwitchJudge::add_swept(const SwitchNode& node, const Cell& cell, std::vecto
 // Only the parent's messages go down, and only to children with addressed ranks.
 void SwitchJudge::judge_downward(const Turn& turn) {
   const bool is_control = changes_trees(turn.packet.bytes);
-  if (turn.packet.type() == PacketType::kStatus && StatusMessage::answer_to(turn.packet)) return;
+  if (turn.packet.type() == PacketType::kStatus && StatusMessage::answer_to(turn.packet)) {
+    return judge_question(turn);
+  }
   const Tree* tree = is_control ? tree_before(turn.packet) : turn.tree;
   const bool is_accepted = tree != nullptr && turn.from == tree->parent() &&
                            turn.packet.header.bitmap_words == tree->bitmap_words();
@@ -104,6 +106,32 @@ void SwitchJudge::judge_downward(const Turn& turn) {
   if (turn.packet.type() == PacketType::kStatus) judge_detached(turn, *tree);
   const bool is_ack = turn.packet.type() == PacketType::kJoinAck && turn.tree != nullptr;
   expect_copies(turn, is_ack ? *turn.tree : *tree);
+}
+
+// A rank's question goes up as far as it says, and is answered there; a stranger's is answered
+// here. Either way one packet of its size comes out, or none to a stranger whose answers are paced.
+void SwitchJudge::judge_question(const Turn& turn) {
+  if (turn.packet.header.hops == 0) return;
+  const Tree* tree = tree_before(turn.packet);
+  const RankSet& ranks = turn.packet.ranks;
+  const bool is_members = tree != nullptr && !ranks.empty() &&
+                          turn.packet.header.bitmap_words == tree->bitmap_words() &&
+                          tree->membership().behind(turn.from).contains(ranks);
+  const int passed = ATP_HOPS - turn.packet.header.hops;
+  const int wanted = std::min<int>(atp_load16(&turn.packet.body[2]), Route::kMaxHops);
+  const bool goes_up = is_members && passed >= 0 && passed < wanted;
+  const auto packets = turn.out.packets();
+  if (packets.size() > 1 || (is_members && packets.empty())) {
+    return object("a question led to " + std::to_string(packets.size()) + " packets");
+  }
+  for (const OutPacket& packet : packets) {
+    if (packet.to != (goes_up ? tree->parent() : turn.from)) {
+      object(goes_up ? "a question was not passed on" : "a question was not answered by its node");
+    }
+    if (turn.out.bytes_of(packet).size() > turn.packet.bytes.size()) {
+      object("an answer is larger than its question");
+    }
+  }
 }
 
 void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {

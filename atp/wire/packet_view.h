@@ -68,6 +68,10 @@ struct PacketView {
 
   PacketType type() const { return static_cast<PacketType>(header.type); }
   bool has(atp_packet_flag flag) const { return (header.flags & flag) != 0; }
+  // How many switches have passed it on; more than any route has if its sender broke the rules.
+  std::size_t switches_passed() const {
+    return header.hops <= ATP_HOPS ? std::size_t{ATP_HOPS} - header.hops : std::size_t{ATP_HOPS};
+  }
   JobKey job() const { return {header.job, header.incarnation}; }
   Identity identity() const { return {job(), header.stream, header.sequence, header.operation}; }
 };

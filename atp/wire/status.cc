@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "atp/base/check.h"
+#include "atp/wire/join.h"
 
 namespace atp {
 namespace {
@@ -138,6 +139,11 @@ std::optional<StatusMessage> StatusMessage::answer_to(const PacketView& packet) 
   answer.code = StatusCode::kHere;
   answer.nonce = question->nonce;
   return answer;
+}
+
+bool StatusMessage::is_for_a_node_above(const PacketView& packet) {
+  const std::size_t switches = atp_load16(&packet.body[status_field::kReason.offset]);
+  return packet.switches_passed() < std::min(switches, Route::kMaxHops);
 }
 
 Refusal StatusMessage::refusal() const {

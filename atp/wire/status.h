@@ -31,7 +31,8 @@ enum class StatusCode : std::uint16_t {
   kServerRestarted = 8,    // nonce: of the JOIN, which names an earlier life of the server
   kLeft = 9,               // about: ranks that left; cause: of one that broke the job; with a
                            // nonce, the acknowledgement of a LEAVE
-  kAreYouThere = 10,       // a liveness probe of the receiver; nonce: drawn by the sender
+  kAreYouThere = 10,       // a liveness probe; nonce: drawn by the sender; reason: how many
+                           // switches pass it on
   kHere = 11,              // the answer; nonce: of the question
   kOperation = 12,         // cause: what a rank calls an operation that the server waits for
   kCount,
@@ -140,6 +141,8 @@ struct StatusMessage {
   static StatusMessage refused(const Refusal& refusal, const RankSet& about, std::uint64_t nonce);
   // The answer to a STATUS *are you there*; no other STATUS has one.
   static std::optional<StatusMessage> answer_to(const PacketView& packet);
+  // Whether more switches have to pass on this *are you there*.
+  static bool is_for_a_node_above(const PacketView& packet);
   // The reason, if the code is *refused*. kNone stands for a reason of a later version.
   Refusal refusal() const;
 

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from lab.ports import free_port
 from tests.pages import REPOSITORY, without_blocks
 
 from .conftest import atp
@@ -87,6 +88,22 @@ def a_switch_dies(cluster, message):
     _, switch, job = start_job(cluster)
     switch.kill()
     return said(cluster, job[0], message)
+
+
+def the_switch_above_dies(cluster, message):
+    """What rank 0 and its switch say when the switch above that is killed or stopped."""
+    cluster.start_server()
+    rack = cluster.start_switch()
+    above = f"127.0.0.1:{free_port()}"
+    spine = cluster.start("spine", [cluster.atp, "switch", "--listen", above])
+    cluster.wait_until(lambda: "listening" in spine.output(), "the switch above", SECONDS)
+    route = f"{cluster.switch_address},{above},{cluster.server_address}"
+    job = cluster.start_ranks(2, cluster.endless_bench(), ATP_ROUTE=route)
+    cluster.wait_until(lambda: "values per fragment" in job[0].output(), "the start", SECONDS)
+    spine.signal(signal.SIGKILL if "ICMP" in message else signal.SIGSTOP)
+    output = said(cluster, rack if "ICMP" in message or "next node" in message else job[0], message)
+    assert f"switch {cluster.switch_address} no longer" not in job[0].output() + job[1].output()
+    return output
 
 
 def a_rank_stops(cluster, message):
@@ -186,6 +203,9 @@ dist.all_reduce(torch.ones(5))
 
 PRODUCED = {
     "no longer answers: going straight to server": a_switch_dies,
+    "switch 10.77.3.1:5501 no longer answers, although switch": the_switch_above_dies,
+    "6 ICMP errors (6 so far): 10.77.3.1:5501 is": the_switch_above_dies,
+    "job 7: 10.77.3.1:5501, the next node above,": the_switch_above_dies,
     "waiting for rank 2 (10.0.1.2), which has not contributed to": a_rank_stops,
     "… restarted and forgot the job": a_server_restarts,
     "… does not answer": a_server_dies,

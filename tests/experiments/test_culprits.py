@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -28,6 +30,20 @@ def test_a_frozen_rank_is_named_in_all_places(tmp_path):
     row = row_of(tmp_path, "a rank is frozen")
     for place in ("ranks", "status", "metrics", "page"):
         assert "never" not in row[place], row
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "the switch above is killed",
+        "a switch to the one above",
+        "a rack's uplink is cut",
+        "the server drains",
+        "the tenant's key is removed",
+    ],
+)
+def test_the_right_one_is_named_by_the_ranks(tmp_path, name):
+    assert "never" not in row_of(tmp_path, name)["ranks"]
 
 
 def test_arguments_that_choose_nothing_are_an_error(tmp_path):

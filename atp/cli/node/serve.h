@@ -12,6 +12,7 @@
 #include "atp/cli/node/drain.h"
 #include "atp/cli/node/gone_log.h"
 #include "atp/cli/node/metrics_service.h"
+#include "atp/cli/node/neighbour_log.h"
 #include "atp/cli/node/node_keys.h"
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
@@ -132,6 +133,9 @@ class JobWatch {
       log(LogLevel::kWarning, line);
     }
     for (const LogLine& line : gone_.lines(gone_ranks_of(node_, now))) log(LogLevel::kInfo, line);
+    for (const LogLine& line : parents_.lines(silent_parents_of(node_, now))) {
+      log(LogLevel::kWarning, line);
+    }
     log_failures();
     if (!node_.draining()) return;
     if (const auto line = drain_.look(now, jobs_of(node_, now))) log_info("{}", *line);
@@ -151,6 +155,7 @@ class JobWatch {
   Node& node_;
   StuckLog stuck_;
   GoneLog gone_;
+  ParentLog parents_;
   FailureLog failures_;
   Drain drain_;
   bool drained_ = false;
@@ -193,9 +198,13 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
     service->answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
   JobWatch<Node> watch(node);
+  UnreachableLog unreachable;
   const auto between_packets = [&](Instant now) {
     if (keys != nullptr && StopSignals::take_reload()) keys->reload();
-    if (reporter.due(now)) reporter.report(now, snapshot());
+    if (reporter.due(now)) {
+      reporter.report(now, snapshot());
+      for (const std::string& line : unreachable.lines()) log_warning("{}", line);
+    }
     if (status && status->is_drain_asked() && !node.draining()) watch.start_drain(now);
     answer_if_asked(status, now);
     answer_if_asked(metrics, now);
@@ -207,6 +216,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   Driven<Node> driven(node, between_packets, [&](Instant, const Endpoint& peer, std::size_t mtu) {
     narrow_paths.add(peer, mtu);
   });
+  driven.on_unreachable([&](const Endpoint& whom) { unreachable.add(whom); });
   KeyRefusalLog key_refusals;
   driven.on_refused([&](Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
                         KeyProblem problem) { key_refusals.add(now, from, join, problem); });

@@ -75,7 +75,6 @@ ServeEnd serve_one(const ServerOptions& options) {
                 {"status_detached", "notice of detached ranks", "notices of detached ranks"},
                 {"status_operation_mismatch", "notice of ranks that disagree about operations",
                  "notices of ranks that disagree about operations"},
-                {"unreachable", "ICMP error", "ICMP errors"},
                 {"process_stopped_ms", "millisecond in which this process was stopped",
                  "milliseconds in which this process was stopped"}},
                [](CounterSnapshot&) {});

@@ -102,7 +102,6 @@ ServeEnd serve_one(const SwitchOptions& options) {
                 {"trees_dropped", "job ended", "jobs ended"},
                 {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
                 {"leases_ended", "rank lost", "ranks lost"},
-                {"unreachable", "ICMP error", "ICMP errors"},
                 {"process_stopped_ms", "millisecond in which this process was stopped",
                  "milliseconds in which this process was stopped"}},
                [&](CounterSnapshot& counters) {

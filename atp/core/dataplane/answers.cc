@@ -17,15 +17,20 @@ AnswerPacer::To relation_of(const Tree& tree, const Endpoint& sender) {
 
 namespace {
 
+void send_now(SwitchTurn& turn, const Endpoint& to, const ControlHead& head, const RankSet& ranks,
+              const StatusMessage& status) {
+  if (!put_status(turn.out, head, ranks, status)) return;
+  turn.out.send_to(to);
+  turn.count(SwitchCounter::kStatusesSent);
+}
+
 // `cause_bytes`: the size of the packet that is answered.
 void send(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes, const ControlHead& head,
           const RankSet& ranks, const StatusMessage& status,
           AnswerPacer::To receiver = AnswerPacer::To::kAnybody) {
   const std::size_t bytes = atp_body_offset(head.bitmap_words) + status.bytes(head.bitmap_words);
   if (!may_answer(turn, to, cause_bytes, bytes, status, receiver)) return;
-  if (!put_status(turn.out, head, ranks, status)) return;
-  turn.out.send_to(to);
-  turn.count(SwitchCounter::kStatusesSent);
+  send_now(turn, to, head, ranks, status);
 }
 
 ControlHead head_to(const PacketView& packet, std::uint16_t stream) {
@@ -38,6 +43,14 @@ void turn_down(SwitchTurn& turn, const Arrival& in, const Join& join, const Stat
   send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
        in.packet.ranks, status,
        tree == nullptr ? AnswerPacer::To::kAnybody : relation_of(*tree, in.from));
+}
+
+// The tree whose members or applicants behind the sender ask; null: a stranger asks.
+Tree* tree_of_asker(SwitchTurn& turn, const Arrival& in) {
+  Tree* tree = turn.state.trees.find(in.packet.job(), in.packet.header.stream);
+  if (tree == nullptr || tree->bitmap_words() != in.packet.header.bitmap_words) return nullptr;
+  const bool is_theirs = !in.packet.ranks.empty() && tree->is_behind(in.from, in.packet.ranks);
+  return is_theirs ? tree : nullptr;
 }
 
 }  // namespace
@@ -68,8 +81,20 @@ bool answer_question(SwitchTurn& turn, const Arrival& in) {
   const auto here = StatusMessage::answer_to(in.packet);
   if (!here) return false;
   turn.count(SwitchCounter::kQuestions);
-  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, in.packet.header.stream),
-       in.packet.ranks, *here);
+  const ControlHead head = head_to(in.packet, in.packet.header.stream);
+  Tree* tree = tree_of_asker(turn, in);
+  if (tree == nullptr) {
+    send(turn, in.from, in.packet.bytes.size(), head, in.packet.ranks, *here);
+  } else if (StatusMessage::is_for_a_node_above(in.packet)) {
+    tree->note_question(turn.now);
+    turn.out.pass_on(tree->parent(), in.packet.bytes);
+  } else if (tree->membership().behind(in.from).contains(in.packet.ranks)) {
+    // Ranks that lose their tree ask at the same time, and those behind a switch have one address.
+    // So their answers do not count as those to strangers do.
+    send_now(turn, in.from, head, in.packet.ranks, *here);
+  } else {
+    send(turn, in.from, in.packet.bytes.size(), head, in.packet.ranks, *here);
+  }
   return true;
 }
 

@@ -26,9 +26,9 @@ void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
-// Answers *are you there* with *here*; false for any other packet. It answers any sender,
-// since a rank that the switch has forgotten must not take it for dead. The answer has no more
-// bytes than the question.
+// Answers *are you there* with *here*, or passes it on if it is for a node above; false for any
+// other packet. It answers any sender, since a rank that the switch has forgotten must not take it
+// for dead. The answer has no more bytes than the question.
 bool answer_question(SwitchTurn& turn, const Arrival& in);
 
 // A packet of another protocol version; `bytes` has at least the 12 bytes that all versions share.

@@ -163,6 +163,7 @@ void handle_downward(SwitchTurn& turn, const Arrival& in) {
   if (in.packet.header.bitmap_words != tree->bitmap_words()) {
     return turn.count(SwitchCounter::kDropWrongBitmapWidth);
   }
+  tree->note_parent();
   switch (in.packet.type()) {
     case PacketType::kParameter: return handle_parameter(turn, in, *tree);
     case PacketType::kFlush: return handle_flush(turn, in, *tree);

@@ -323,6 +323,83 @@ TEST(SwitchJoin, EachJoinOfAChildIsAnsweredButAStrangersOnlyOncePer10Ms) {
   EXPECT_EQ(to_stranger, 1u);
 }
 
+struct Question {
+  const char* name;
+  std::uint16_t for_node;  // how many switches pass it on
+  std::uint8_t hops;
+  Endpoint from;
+  RankSet of;
+  Endpoint to;  // who gets the one packet that comes out
+};
+
+TEST(SwitchJoin, AQuestionIsAnsweredByTheNodeThatItIsForAndNeverByTwo) {
+  const Question kQuestions[] = {
+      {"for the switch itself", 0, ATP_HOPS, child(0), ranks({0}), child(0)},
+      {"for its parent", 1, ATP_HOPS, child(0), ranks({0}), kServer},
+      {"for a node far above", 3, ATP_HOPS, child(0), ranks({0}), kServer},
+      {"for this switch, the second on the route", 1, ATP_HOPS - 1, child(0), ranks({0}), child(0)},
+      {"of a stranger, for a node above", 1, ATP_HOPS, kStranger, ranks({0}), kStranger},
+      {"of another rank's child", 1, ATP_HOPS, child(1), ranks({0}), child(1)},
+      {"of no rank", 1, ATP_HOPS, child(0), {}, child(0)},
+      {"of more switches than a route has", 9999, ATP_HOPS - 8, child(0), ranks({0}), child(0)},
+      {"with more hops than it may have", 1, 255, child(0), ranks({0}), child(0)},
+  };
+  for (const Question& c : kQuestions) {
+    SCOPED_TRACE(c.name);
+    Rig rig;
+    rig.join_all();
+    StatusMessage question;
+    question.code = StatusCode::kAreYouThere;
+    question.reason = c.for_node;
+    question.nonce = 321;
+    Bytes bytes = status(c.of, question);
+    bytes[ATP_AT_HOPS] = c.hops;
+    const auto sent = rig.in(c.from, bytes);
+    ASSERT_THAT(receivers(sent), ElementsAre(c.to));
+    EXPECT_EQ(sent[0].status().nonce, 321u);
+    EXPECT_EQ(sent[0].bytes.size(), bytes.size()) << "nobody gains by forging an address";
+    EXPECT_EQ(sent[0].status().code,
+              c.to == kServer ? StatusCode::kAreYouThere : StatusCode::kHere);
+    EXPECT_EQ(sent[0].view().header.hops, c.to == kServer ? c.hops - 1 : ATP_HOPS);
+  }
+}
+
+// All ranks of a rack ask at once when the switch above is dead.
+TEST(SwitchJoin, TheAnswersToMembersAreNotPacedAsThoseToStrangersAre) {
+  Rig rig;
+  rig.join_all();
+  StatusMessage question;
+  question.code = StatusCode::kAreYouThere;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(rig.in(child(0), status(ranks({0}), question)), SizeIs(1));
+  }
+  EXPECT_THAT(rig.in(kStranger, status(ranks({0}), question)), SizeIs(1));
+  EXPECT_THAT(rig.in(kStranger, status(ranks({0}), question)), IsEmpty());
+}
+
+TEST(SwitchJoin, AParentThatAnswersNoneOfSeveralQuestionsIsSilentUntilAnythingComesFromIt) {
+  Rig rig;
+  rig.join_all();
+  const auto is_silent = [&] {
+    bool silent = false;
+    rig.node.for_each_tree(
+        [&](const Tree& tree, const atp_share&) { silent = tree.parent_is_silent(rig.now); });
+    return silent;
+  };
+  StatusMessage question;
+  question.code = StatusCode::kAreYouThere;
+  question.reason = 1;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(is_silent());
+    rig.in(child(0), status(ranks({0}), question));
+    rig.wait(50ms);
+  }
+  EXPECT_TRUE(is_silent());
+  question.code = StatusCode::kHere;
+  rig.in(kServer, status(ranks({0}), question));
+  EXPECT_FALSE(is_silent());
+}
+
 TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldIsPassedButIgnored) {
   for (const auto change :
        {+[](JoinAck& a) { a.first_stream = 1; }, +[](JoinAck& a) { a.stream_count = 3; },

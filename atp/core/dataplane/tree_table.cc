@@ -78,6 +78,14 @@ RankSet Tree::known() const {
   return known;
 }
 
+bool Tree::is_behind(const Endpoint& child, const RankSet& ranks) const {
+  RankSet left = ranks - membership_.behind(child);
+  for (const Applicant& applicant : applicants_) {
+    if (applicant.statement.child == child) left.erase(applicant.rank);
+  }
+  return left.empty();
+}
+
 void Tree::learn(const JoinAck& ack, const RankSet& ranks) {
   const StreamRange range{ack.first_stream, ack.stream_count};
   if (range != streams_ || ack.world_size != world_size()) return;

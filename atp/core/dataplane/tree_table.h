@@ -77,6 +77,8 @@ class Tree {
   std::span<const Applicant> applicants() const { return applicants_; }
   // The ranks that have joined or want to.
   RankSet known() const;
+  // Whether these ranks have joined, or want to, from behind this child.
+  bool is_behind(const Endpoint& child, const RankSet& ranks) const;
   Shares::Id share() const { return entry_.share; }
   std::uint32_t tenant() const { return tenant_; }  // 0: no keys
   const RankSet& left() const { return left_; }
@@ -100,6 +102,16 @@ class Tree {
   // ignores a JOIN_ACK that is not about this tree.
   void learn(const JoinAck& ack, const RankSet& ranks);
   void note_parameter(std::uint16_t stream, std::uint64_t sequence);
+  // A question of a rank goes up to the parent; anything comes from it.
+  void note_question(Instant now) {
+    if (questions_++ == 0) asked_since_ = now;
+  }
+  void note_parent() { questions_ = 0; }
+  // Whether it has answered none of several questions in time. Only questions tell, since a parent
+  // whose own parent is dead has nothing else to send.
+  bool parent_is_silent(Instant now) const {
+    return questions_ >= kQuestions && now >= asked_since_ + kToAnswer;
+  }
   // A STATUS *waiting for* about the fragment that the header names.
   void note_waiting(Instant now, const atp_header& header, const StatusMessage& status);
   // The ranks that the server waits for now; it reports them once a second.
@@ -127,6 +139,8 @@ class Tree {
   void note_operation(Instant now, const atp_header& header, const RankSet& ranks);
   void apply(Rank rank, const Member& statement);
   void update_entry();
+  static constexpr std::uint32_t kQuestions = 4;
+  static constexpr Duration kToAnswer = std::chrono::milliseconds(150);
 
   JobKey job_;
   StreamRange streams_;
@@ -134,6 +148,8 @@ class Tree {
   Membership membership_;
   std::vector<Applicant> applicants_;  // in the order of their JOINs
   RankSet left_;
+  std::uint32_t questions_ = 0;  // passed on since anything has come from the parent
+  Instant asked_since_{};        // when the first of them was
   Duration lease_;
   std::uint32_t tenant_ = 0;
   std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed

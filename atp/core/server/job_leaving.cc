@@ -6,7 +6,12 @@
 namespace atp {
 
 void Job::end_leases(ServerTurn& turn) {
-  const RankSet ended = members_.expire(turn.now);
+  RankSet ended = members_.expire(turn.now);
+  // Ranks that fell silent together sent their last JOINs at different times. The job is over, and
+  // the others should hear of all of them (docs/protocol.md §6, *Leases*).
+  if (!ended.empty() && !joining()) {
+    ended |= members_.expire(turn.now + turn.config.timing.lease / 4);
+  }
   leases_at_ = members_.next_expiry();
   if (joining()) {
     finished_ = members_.known().empty();

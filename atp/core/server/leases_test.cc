@@ -47,6 +47,24 @@ TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersAreTold) {
   EXPECT_EQ(late[0].status().nonce, nonce_of(2));
 }
 
+// The uplink of two ranks is cut; their last JOINs came at different times.
+TEST(Leases, RanksThatFellSilentTogetherAreLostTogether) {
+  ServerHarness h = ServerHarness::behind_switch(4);
+  h.advance(milliseconds(100));
+  h.join_rank(2, 4, true);
+  h.advance(milliseconds(800));
+  h.join_rank(3, 4, true);
+  for (int i = 0; i < 10; ++i) {
+    h.join_rank(0, 4, true);
+    h.join_rank(1, 4, true);
+    h.advance(milliseconds(500));
+  }
+  const auto sent = h.take(StatusCode::kLeaseEnded);
+  ASSERT_FALSE(sent.empty());
+  EXPECT_EQ(sent[0].status().about, ranks({2, 3}));
+  EXPECT_EQ(h.summary().lost, ranks({2, 3})) << "and nobody who is heard";
+}
+
 TEST(Leases, ARankThatMissedItIsToldWhoIsLostAfterItsNextJoin) {
   ServerHarness h = ServerHarness::behind_switch(3);
   for (int i = 0; i < 6; ++i) {

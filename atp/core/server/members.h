@@ -7,6 +7,7 @@
 
 #include "atp/core/server/fragment.h"
 #include "atp/core/topology/membership.h"
+#include "atp/core/turn.h"
 #include "atp/wire/join.h"
 
 // The ranks of a job, and the paths by which the server reaches them (docs/protocol.md §2). A rank
@@ -86,6 +87,11 @@ class JobMembers {
   // Present but not attached in the tree.
   RankSet detached() const { return known() - tree_.attached() - gone(); }
   Source source_of(const Endpoint& from, const RankSet& ranks) const;
+  // Whether these are ranks of the job whose packets come from there.
+  bool is_from(const Arrival& in) const {
+    const RankSet& ranks = in.packet.ranks;
+    return !ranks.empty() && source_of(in.from, ranks) != Source::kForeign;
+  }
   bool is_switch(const Child& child) const;
   // The maximum number of switches on any recorded route.
   std::size_t height() const { return height_; }

@@ -318,6 +318,11 @@ void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
 void Server::handle_status(ServerTurn& turn, const Arrival& in) {
   if (const auto here = StatusMessage::answer_to(in.packet)) {
     turn.count(ServerCounter::kQuestions);
+    // Ranks that lose their tree ask at the same time, and those behind a switch have one address.
+    const auto asker = find(in.packet.job(), in.packet.header.stream);
+    if (asker != jobs_.end() && asker->second.job.members().is_from(in)) {
+      return answer(turn, in, in.packet.ranks, *here);
+    }
     return answer_paced(turn, in, in.packet.ranks, *here);
   }
   const auto status = StatusMessage::read(in.packet);

@@ -296,6 +296,23 @@ TEST(Server, AnswersAreYouThereToAnybody) {
   EXPECT_EQ(h.count(ServerCounter::kStatusHere), 1u);
 }
 
+// All ranks behind a switch ask at once, from its address, when their tree is silent.
+TEST(Server, TheAnswersToMembersAreNotPacedAsThoseToStrangersAre) {
+  for (const bool is_member : {true, false}) {
+    ServerHarness h = ServerHarness::behind_switch(4);
+    StatusMessage question;
+    question.code = StatusCode::kAreYouThere;
+    for (int i = 0; i < 100; ++i) {
+      Outbox out(1);
+      put_status(out, {.job = kTestJob}, ranks({i % 4}), question);
+      out.send_to(kStranger);
+      const auto bytes = out.bytes_of(out.packets()[0]);
+      h.receive(is_member ? kTestSwitch : kStranger, {bytes.begin(), bytes.end()});
+    }
+    EXPECT_EQ(h.take(StatusCode::kHere).size(), is_member ? 100u : 1u);
+  }
+}
+
 TEST(Server, OnePacketPerSwitchCountsAsInLeastPackets) {
   constexpr Endpoint kOther = Endpoint::ipv4(10, 0, 0, 101, 5501);
   ServerHarness h;

@@ -24,21 +24,26 @@ class JoinSchedule {
     next_ = now;
     interval_ = timing.join_first;
     answered_ = false;
+    unanswered_ = 0;
   }
   void sent(Instant now, const Timing& timing) {
     last_sent_ = now;
     next_ = now + interval_;
     interval_ = std::min(2 * interval_, timing.join_last);
     answered_ = false;
+    ++unanswered_;
   }
   void answer(Instant now, const Timing& timing) {
     if (answered_ || next_ == kNever) return;
     answered_ = true;
+    unanswered_ = 0;
     next_ = std::max(now, last_sent_ + timing.join_refresh);
     interval_ = timing.join_first;
   }
   void stop() { next_ = kNever; }
   Instant last_sent() const { return last_sent_; }
+  bool answered() const { return answered_; }     // the one sent last
+  int unanswered() const { return unanswered_; }  // how many were sent since the last answer
 
   bool operator==(const JoinSchedule&) const = default;
 
@@ -46,7 +51,8 @@ class JoinSchedule {
   Instant next_ = kNever;
   Instant last_sent_{};
   Duration interval_{};
-  bool answered_ = false;  // the one sent last
+  bool answered_ = false;
+  int unanswered_ = 0;
 };
 
 // Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,
@@ -56,6 +62,9 @@ class JoinSchedule {
 class Attachment {
  public:
   static constexpr int kDirectRepeatsToDetach = 3;
+  // Repeats that a NACK has asked for are not counted, and if only one direction of a link is dead,
+  // there may be no others. Then the JOINs show it.
+  static constexpr int kUnansweredJoinsToDetach = 3;
 
   bool attached() const { return !detached_; }
   std::uint32_t detachments() const { return detachments_; }

@@ -109,10 +109,10 @@ enum class FailureCode : std::uint8_t {
   kRankLeft,           // ranks: those that left with the operation pending
   kServerRestarted,    // endpoint: the server
   kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP reported it;
-                       // parent_answers: the first switch answers
+                       // heard: how many nodes of the route still answer
   kRankTaken,          // ranks: this one; endpoint: who holds it
   kRefused,            // reason, expected, found; other: the ranks with the expected value;
-                       // endpoint: the node that refused, or the switch that forwarded the refusal
+                       // endpoint: the node that refused
   kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
   kLeft,               // the worker itself has left
   kLeftBefore,         // it cannot join: an earlier life of its rank has left the job
@@ -132,7 +132,7 @@ struct Failure {
       arrived_at;      // kRefused (kRoute): where the JOIN came to a node that it was not meant for
   Endpoint meant_for;  // and the node that it was meant for
   bool unreachable = false;
-  bool parent_answers = false;
+  std::uint8_t heard = 0;  // nodes of the route, from the first, that answer through the tree
   bool operator==(const Failure&) const = default;
 };
 
@@ -150,13 +150,17 @@ enum class EventKind : std::uint8_t {
   kCompleted,    // operation
   kFailed,       // failure, and the operation (kNoOperation: none was pending); after any failure
                  // the job is over for this worker
-  kDetached,     // endpoint: the parent that no longer answers; traffic goes straight to the server
+  kDetached,     // traffic goes straight to the server; failure: kServerLost, with `heard`, and
+                 // `endpoint` is the first node that does not answer through the tree, or the
+                 // parent if all do; or kRefused or kRankTaken, and `endpoint` is the node that
+                 // says so
   kAttached,     // back through the tree
   kSilent,       // the server is silent on both paths; failure: the one that will follow
   kHeard,        // endpoint: the server, which was silent
   kWaiting,      // failure: kNoProgress, with the ranks that have been awaited for a while
   kWaitingOver,  // failure: kNoProgress, with all ranks named since; waited: for how long
   kPeerRefused,  // failure: kRefused, of another rank that this one waits for
+  kNoRoom,       // failure: kRefused, of this rank, which asks again for a while and then fails
   kLeft,         // LEAVE acknowledged
 };
 
@@ -165,7 +169,7 @@ struct Event {
   OperationId operation = 0;
   Failure failure;
   Endpoint endpoint;
-  bool answered_before = false;  // kDetached: whether the parent has ever answered
+  bool answered_before = false;  // kDetached: whether the tree has ever answered
   Duration waited{};             // kWaitingOver
   bool operator==(const Event&) const = default;
 };

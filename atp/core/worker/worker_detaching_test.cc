@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "atp/core/worker/worker_script_test.h"
 
 // Detaching from the tree and returning to it (docs/protocol.md §5).
@@ -8,6 +11,7 @@ namespace atp {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 // Fires timers until the worker detaches or has sent ten direct repeats. If the switch is alive,
 // JOIN_ACKs come through it and the server reports whom it waits for.
@@ -220,9 +224,99 @@ TEST(WorkerDetaching, IfNeitherPathAnswersTheSwitchIsNotBlamed) {
     for (const Event& event : events) {
       EXPECT_EQ(event.failure.code, FailureCode::kServerLost);
       EXPECT_EQ(event.failure.endpoint, kTestServer);
-      EXPECT_EQ(event.failure.parent_answers, switch_answers);
+      EXPECT_EQ(event.failure.heard, switch_answers ? 1 : 0);
     }
   }
+}
+
+constexpr Endpoint kTestSpine = Endpoint::ipv4(10, 0, 0, 2, 5501);
+constexpr Endpoint kTestCore = Endpoint::ipv4(10, 0, 0, 3, 5501);
+
+// *Here* of the node that has this place in the route.
+void receive_here(WorkerScript& s, std::size_t hop, std::uint64_t nonce = WorkerScript::kNonce) {
+  Outbox message;
+  StatusMessage here;
+  here.code = StatusCode::kHere;
+  here.nonce = nonce;
+  put_status(message, s.head(PacketType::kStatus), RankSet::of(1), here);
+  message.send_to(kTestSwitch);
+  message.edit_payloads([&](std::span<std::uint8_t> room, std::size_t length, const Endpoint&) {
+    room[ATP_AT_HOPS] = static_cast<std::uint8_t>(ATP_HOPS - hop);
+    return length;
+  });
+  s.receive(message, kTestSwitch);
+}
+
+struct Silence {
+  const char* name;
+  std::vector<std::size_t> heard;  // the places in the route of those that answer
+  Endpoint named;
+  std::uint8_t reach;
+};
+
+// The straight path works throughout: nothing else is said of the server than that.
+TEST(WorkerDetaching, TheFirstNodeBeyondThoseThatAnswerIsNamed) {
+  const Silence kSilences[] = {
+      {"the rank's own switch is dead", {}, kTestSwitch, 0},
+      {"the second switch is dead", {0}, kTestSpine, 1},
+      {"the third switch is dead", {0, 1}, kTestCore, 2},
+      {"the server does not reach the third switch", {0, 1, 2}, kTestServer, 3},
+      {"the answer of the first switch is lost", {1}, kTestCore, 2},
+      {"all answer", {0, 1, 2, 3}, kTestSwitch, 4},
+  };
+  for (const Silence& c : kSilences) {
+    SCOPED_TRACE(c.name);
+    WorkerConfig config = WorkerScript::default_config();
+    config.route.clear();
+    for (const Endpoint& hop : {kTestSwitch, kTestSpine, kTestCore, kTestServer}) {
+      config.route.push_back(hop);
+    }
+    WorkerScript s(config);
+    s.join();
+    while (s.worker.poll_event()) {
+    }
+    std::optional<Event> told;
+    std::size_t asked = 0;
+    const Instant begin = s.now;
+    while (!told && s.now < begin + seconds(4)) {
+      const auto sent = s.run_to_timer();
+      for (const SentPacket& packet : sent) {
+        if (packet.view().type() == PacketType::kJoin && packet.view().has(ATP_FLAG_DIRECT)) {
+          JoinAck ack = s.ack();
+          ack.detachments = s.worker.attached() ? 0 : 1;
+          ack.detached = !s.worker.attached();
+          s.receive_ack(ack, kTestServer);
+        }
+        if (packet.view().type() != PacketType::kStatus) continue;
+        EXPECT_EQ(packet.to, kTestSwitch);
+        const std::size_t hop = StatusMessage::read(packet.view().body, 1)->reason;
+        asked += 1;
+        const auto& heard = c.heard;
+        if (std::find(heard.begin(), heard.end(), hop) == heard.end()) continue;
+        s.advance(std::chrono::microseconds(10));
+        receive_here(s, hop);
+      }
+      while (const auto event = s.worker.poll_event()) {
+        if (event->kind == EventKind::kDetached) told = *event;
+      }
+    }
+    ASSERT_TRUE(told);
+    EXPECT_LE(s.now - begin, seconds(2)) << "the JOINs alone have shown it";
+    EXPECT_EQ(told->endpoint, c.named);
+    EXPECT_EQ(told->failure.heard, c.reach);
+    EXPECT_FALSE(s.worker.attached());
+    EXPECT_EQ(asked, 4 * config.route.size()) << "four rounds, one question to each node";
+  }
+}
+
+TEST(WorkerDetaching, AnAnswerWithAnotherNonceClearsNobody) {
+  WorkerScript s;
+  s.join();
+  events_of_silence(s, milliseconds(2400));
+  receive_here(s, 0, WorkerScript::kNonce + 1);
+  const auto events = events_of_silence(s, milliseconds(2700));
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0].failure.heard, 0);
 }
 
 TEST(WorkerDetaching, WhileTheServerIsSilentTheSwitchIsProbed) {

@@ -190,13 +190,38 @@ TEST(WorkerJoin, ASwitchThatDrainsOrHasNoRoomOrTooSmallAKIsBypassed) {
     s.run();
     s.receive_status(StatusMessage::refused({reason}, RankSet::of(1), WorkerScript::kNonce),
                      kTestSwitch);
-    ASSERT_EQ(s.worker.poll_event()->kind, EventKind::kDetached);
+    EXPECT_FALSE(s.worker.attached());
     JoinAck ack = s.ack();
     ack.detachments = 1;
     ack.detached = true;
     s.receive_ack(ack, kTestServer);
     EXPECT_EQ(s.worker.poll_event()->kind, EventKind::kJoined);
+    s.advance(milliseconds(250));
+    s.run();
+    const auto told = s.worker.poll_event();
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->kind, EventKind::kDetached);
+    EXPECT_EQ(told->failure.reason, reason) << "it was not silent";
+    EXPECT_EQ(told->endpoint, kTestSwitch);
   }
+}
+
+// The switch has only passed on what the server says, which the straight path says, too.
+TEST(WorkerJoin, ADrainingServerIsNotASilentSwitch) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(draining(), kTestSwitch);
+  s.receive_status(draining(), kTestServer);
+  std::vector<Event> events;
+  for (const Instant end = s.now + seconds(5); s.now < end;) {
+    s.run_to_timer();
+    while (const auto event = s.worker.poll_event()) events.push_back(*event);
+  }
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, EventKind::kNoRoom) << "said at once";
+  EXPECT_EQ(events[0].failure.reason, RefusalReason::kDraining);
+  EXPECT_EQ(events[0].failure.endpoint, kTestServer);
 }
 
 TEST(WorkerJoin, AServerThatDrainsIsAskedAgainUntilItHasBeenReplaced) {
@@ -204,6 +229,7 @@ TEST(WorkerJoin, AServerThatDrainsIsAskedAgainUntilItHasBeenReplaced) {
   s.worker.start(s.now);
   s.run();
   s.receive_status(draining(), kTestServer);
+  EXPECT_EQ(s.worker.poll_event()->kind, EventKind::kNoRoom);
   EXPECT_FALSE(s.worker.poll_event().has_value());
   s.run_to_timer();
   s.receive_ack(s.ack(), kTestSwitch);
@@ -219,7 +245,8 @@ TEST(WorkerJoin, AServerWithoutRoomIsAskedAgainForLongerThanALease) {
     s.receive_status(no_room(), kTestServer);
     ASSERT_FALSE(s.worker.joined());
     for (auto event = s.worker.poll_event(); event; event = s.worker.poll_event()) {
-      ASSERT_EQ(event->kind, EventKind::kDetached) << "the tree is silent too";
+      ASSERT_EQ(event->kind, EventKind::kNoRoom)
+          << "said once; it explains the tree's silence, too";
     }
   }
   JoinAck ack = s.ack();

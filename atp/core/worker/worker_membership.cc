@@ -27,6 +27,8 @@ bool WorkerMembership::fail() {
   state_ = State::kFailed;
   tree_join_.stop();
   straight_join_.stop();
+  questions_.stop();
+  detaching_told_at_ = kNever;
   return true;
 }
 
@@ -34,6 +36,8 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
   cause_ = CauseText(cause);
   tree_join_.stop();
   straight_join_.stop();
+  questions_.stop();
+  detaching_told_at_ = kNever;
   if (!is_member()) {
     state_ = State::kLeft;
     return false;
@@ -46,13 +50,14 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
 
 Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
   if (state_ != State::kJoined || silence_told_) return kNever;
-  // By then the parent has been probed, and has had a moment to answer.
+  // By then the nodes of the route have been asked, and have had a moment to answer.
   return server_heard_ + std::max(lease(config) / 2, config.timing.join_refresh * 5 / 2);
 }
 
 Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
-  next = std::min({next, tree_lease_end(config), silence_told_at(config), suspicion_end(config)});
+  next = std::min({next, tree_lease_end(config), silence_told_at(config), suspicion_end(config),
+                   questions_.next(), detaching_told_at_});
   if (state_ == State::kJoining) {
     next = std::min({next, started_ + config.join_timeout, room_awaited_until(config)});
   }
@@ -87,17 +92,19 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   turn.count(WorkerCounter::kJoinsSent);
 }
 
-// Probes the parent while the server is silent: only a silent parent shares the blame.
-void WorkerMembership::ask_parent(WorkerTurn& turn) {
+// Asks each node of the route through those below it.
+void WorkerMembership::ask_route(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
-  const bool silent = turn.now >= server_heard_ + config.timing.join_refresh * 3 / 2;
-  if (!silent || !has_switch(config)) return;
+  questions_.sent(turn.now, config.timing);
   StatusMessage question;
   question.code = StatusCode::kAreYouThere;
   question.nonce = config.nonce;
   const ControlHead head = head_of(config, PacketType::kStatus, false);
-  if (put_status(turn.out, head, RankSet::of(config.rank), question)) {
-    turn.out.send_to(parent(config));
+  for (std::uint16_t hop = 0; hop < config.route.size(); ++hop) {
+    question.reason = hop;
+    if (put_status(turn.out, head, RankSet::of(config.rank), question)) {
+      turn.out.send_to(parent(config));
+    }
   }
 }
 
@@ -121,9 +128,13 @@ void WorkerMembership::send_leave(WorkerTurn& turn) {
 
 MembershipChange WorkerMembership::handle_timeout(WorkerTurn& turn) {
   if (tree_join_.due(turn.now)) {
+    suspect_tree_without_answers(turn);
     send_join(turn, Path::kTree);
-    ask_parent(turn);
+    const Duration refresh = turn.config.timing.join_refresh;
+    const bool silent = turn.now >= server_heard_ + refresh * 3 / 2;
+    if (silent && has_switch(turn.config)) questions_.begin(turn.now, turn.config.timing);
   }
+  if (turn.now >= questions_.next()) ask_route(turn);
   if (straight_join_.due(turn.now)) send_join(turn, Path::kStraight);
   if (state_ == State::kLeaving) {
     if (turn.now >= left_by_) {
@@ -149,6 +160,7 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
     if (turn.now >= convicted_) change = detach(turn);
     acquit_tree();
   }
+  if (turn.now >= detaching_told_at_) tell_of_detaching(turn);
   if (turn.now >= silence_told_at(config)) {
     silence_told_ = true;
     turn.events.push_news({.kind = EventKind::kSilent, .failure = server_lost(config)});
@@ -160,11 +172,12 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
     change.failure = *no_room_;
   } else if (state_ == State::kJoining && turn.now >= joined_by) {
-    change.failure = with_hint({.code = FailureCode::kJoinTimeout,
-                                .ranks = missing_,
-                                .endpoint = server(config),
-                                .unreachable = server_unreachable_,
-                                .parent_answers = parent_heard_ > started_});
+    change.failure =
+        with_hint({.code = FailureCode::kJoinTimeout,
+                   .ranks = missing_,
+                   .endpoint = server(config),
+                   .unreachable = server_unreachable_,
+                   .heard = static_cast<std::uint8_t>(questions_.reach(started_))});
   }
   if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {
     change.failure = server_lost(config);
@@ -182,7 +195,7 @@ Failure WorkerMembership::server_lost(const WorkerConfig& config) const {
   return with_hint({.code = FailureCode::kServerLost,
                     .endpoint = server(config),
                     .unreachable = server_unreachable_,
-                    .parent_answers = has_switch(config) && parent_heard_ > server_heard_});
+                    .heard = static_cast<std::uint8_t>(questions_.reach(server_heard_))});
 }
 
 // --- receiving

@@ -7,6 +7,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/core/worker/attachment.h"
+#include "atp/core/worker/route_questions.h"
 #include "atp/core/worker/worker_turn.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
@@ -53,8 +54,8 @@ class WorkerMembership {
   MembershipChange handle_timeout(WorkerTurn& turn);
   MembershipChange handle_join_ack(WorkerTurn& turn, Path path, const PacketView& packet);
   // `pending`: whether operations are pending.
-  MembershipChange handle_status(WorkerTurn& turn, Path path, const StatusMessage& status,
-                                 bool pending, bool is_answer = false);
+  MembershipChange handle_status(WorkerTurn& turn, Path path, const PacketView& packet,
+                                 const StatusMessage& status, bool pending);
   MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
   // A packet of another protocol version has arrived.
   MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
@@ -88,14 +89,17 @@ class WorkerMembership {
   // When to tell the application that the server is silent.
   Instant silence_told_at(const WorkerConfig& config) const;
 
+  static const Endpoint& sender(const WorkerConfig& config, Path path, std::size_t hop);
+
   void send_join(WorkerTurn& turn, Path path);
   void send_leave(WorkerTurn& turn);
-  void ask_parent(WorkerTurn& turn);
+  void ask_route(WorkerTurn& turn);
   void end(WorkerTurn& turn);
   MembershipChange check_silence(WorkerTurn& turn);
   void hear_tree(Instant now);
   void hear_straight(const WorkerTurn& turn);
   void suspect_tree(WorkerTurn& turn, bool straight_works);
+  void suspect_tree_without_answers(WorkerTurn& turn);
   MembershipChange judge_tree(WorkerTurn& turn);
   void acquit_tree();
   bool is_unproven(const WorkerConfig& config, const StatusMessage& status) const;
@@ -108,11 +112,14 @@ class WorkerMembership {
   MembershipChange on_peer_refused(WorkerTurn& turn, const StatusMessage& status);
   MembershipChange on_versions(WorkerTurn& turn, Path path, const StatusMessage& status) const;
   void note_detail(const StatusMessage& status);
-  MembershipChange detach(WorkerTurn& turn);
+  // `refusal`: what turned the rank away from the tree; none: silence.
+  MembershipChange detach(WorkerTurn& turn, const Failure& refusal = {});
+  void tell_of_detaching(WorkerTurn& turn);
   void attach(WorkerTurn& turn);
   void join_again(Instant now, const Timing& timing);
   void on_unknown_job(WorkerTurn& turn);
-  MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const StatusMessage& status);
+  MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const Endpoint& by,
+                                       const StatusMessage& status);
   // When a joining worker gives up on a node without room.
   Instant room_awaited_until(const WorkerConfig& config) const {
     return no_room_ ? no_room_since_ + lease(config) + config.timing.join_refresh : kNever;
@@ -129,11 +136,15 @@ class WorkerMembership {
   Instant tree_heard_ = kNever;  // kNever: not yet
   Instant straight_heard_{};
   Instant straight_since_ = kNever;  // since when only the straight path has answered
-  Instant parent_heard_{};           // its last *here*
+  RouteQuestions questions_;
   bool server_unreachable_ = false;
   Instant suspected_ = kNever;   // when the tree became suspect; a straight answer confirms it
   bool straight_works_ = false;  // seen before the suspicion, or ICMP reported the parent
   Instant convicted_ = kNever;   // when the tree counts as dead, unless it answers before
+  Instant parent_unreachable_ = Instant::min();  // when an ICMP error about it came last
+  Instant detaching_told_at_ = kNever;  // when to tell the application that the worker is detached
+  bool detaching_told_ = false;
+  Failure refused_by_tree_;  // why it detached, if it was refused
   bool silence_told_ = false;
   bool repeat_after_join_ = false;  // the tree had forgotten this rank
   RankSet missing_;

@@ -35,9 +35,12 @@ bool is_in_straight(const StatusMessage& status) {
 }  // namespace
 
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
-                                                 const StatusMessage& status, bool pending,
-                                                 bool is_answer) {
+                                                 const PacketView& packet,
+                                                 const StatusMessage& status, bool pending) {
   const Endpoint& from = server(turn.config);
+  // The answer to a straight packet carries DIRECT; an announcement to all does not.
+  const bool is_answer = packet.has(ATP_FLAG_DIRECT);
+  const std::size_t hop = packet.switches_passed();  // of the node that sent it
   if (path == Path::kStraight) hear_straight(turn);  // whatever the code
   switch (status.code) {
     case StatusCode::kWaitingFor:
@@ -58,7 +61,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       // What answers a straight JOIN has DIRECT. Without it, this is somebody's copy of what a
       // switch has once said.
       if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return ignored(turn);
-      return on_join_turned_down(turn, path, status);
+      return on_join_turned_down(turn, path, sender(turn.config, path, hop), status);
     case StatusCode::kLeaseEnded:
       if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: sent to all
       note_detail(status);
@@ -69,7 +72,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       if (!is_meant(turn, status)) return {};
       return MembershipChange::failed({.code = FailureCode::kServerRestarted, .endpoint = from});
     case StatusCode::kHere:
-      if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
+      if (is_meant(turn, status) && path == Path::kTree) questions_.hear(turn.now, hop);
       return {};
     case StatusCode::kVersions: return on_versions(turn, path, status);
     case StatusCode::kOperationMismatch:  // the worker handles it
@@ -194,7 +197,14 @@ bool WorkerMembership::is_unproven(const WorkerConfig& config, const StatusMessa
          status.refusal().reason == RefusalReason::kKey;
 }
 
+// The node that sent a packet which has passed so many switches on its way down.
+const Endpoint& WorkerMembership::sender(const WorkerConfig& config, Path path, std::size_t hop) {
+  if (path == Path::kStraight) return server(config);
+  return hop < config.route.size() ? config.route[hop] : parent(config);
+}
+
 MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path path,
+                                                       const Endpoint& by,
                                                        const StatusMessage& status) {
   if (!is_meant(turn, status)) return {};
   // A member that is refused through the tree has a bad tree, not a bad membership: a switch
@@ -206,12 +216,12 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     return {};
   }
   const bool is_bad_tree = joined() || !attached() || is_full || is_in_straight(status);
-  if (path == Path::kTree && has_switch(turn.config) && is_bad_tree) return detach(turn);
+  const bool detaches = path == Path::kTree && has_switch(turn.config) && is_bad_tree;
   // A server refuses only JOINs that begin a job for lack of room: this answers an earlier one.
-  if (is_full && joined()) return ignored(turn);
+  if (!detaches && is_full && joined()) return ignored(turn);
   Failure failure;
   failure.ranks = status.about;
-  failure.endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config);
+  failure.endpoint = by;
   if (status.code == StatusCode::kRankTaken) {
     failure.code = FailureCode::kRankTaken;
     if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
@@ -225,9 +235,16 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.arrived_at = refusal.arrived_at;
     failure.meant_for = refusal.meant_for;
   }
+  if (detaches) {
+    failure.endpoint = by;
+    return detach(turn, failure);
+  }
   // A job that has just crashed keeps its place until its leases have ended.
   if (is_full && state_ == State::kJoining) {
-    if (!no_room_) no_room_since_ = turn.now;
+    if (!no_room_) {
+      no_room_since_ = turn.now;
+      turn.events.push_news({.kind = EventKind::kNoRoom, .failure = failure});
+    }
     no_room_ = failure;
     return {};
   }

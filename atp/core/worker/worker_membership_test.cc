@@ -72,8 +72,11 @@ class Member {
     return membership.handle_join_ack(t, path, packet);
   }
   MembershipChange hear(Path path, const StatusMessage& status, bool pending = true) {
+    PacketView packet;
+    packet.header.hops = ATP_HOPS;
+    if (path == Path::kStraight) packet.header.flags |= ATP_FLAG_DIRECT;
     WorkerTurn t = turn();
-    return membership.handle_status(t, path, status, pending, path == Path::kStraight);
+    return membership.handle_status(t, path, packet, status, pending);
   }
   // Reports a direct repeat; the server answers a straight JOIN, if one is sent.
   MembershipChange repeat_direct() {

@@ -1,5 +1,7 @@
 // Decides whether the tree works: what shows that it does, when it is suspected, and when the
 // worker detaches and returns (docs/protocol.md §5, *Detaching*).
+#include <utility>
+
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {
@@ -36,6 +38,7 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
     server_unreachable_ = true;
   } else if (whom == parent(turn.config)) {
     // This host also reports such errors when it loses its own link, and then about every peer.
+    parent_unreachable_ = turn.now;
     if (!joined()) return detach(turn);
     suspect_tree(turn, true);
   }
@@ -53,7 +56,15 @@ void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
   if (!attached() || suspected_ != kNever) return;
   suspected_ = turn.now;
   straight_works_ = straight_works;
+  questions_.begin(turn.now, turn.config.timing);
   join_again(turn.now, turn.config.timing);
+}
+
+// The JOINs of the straight path are answered, and those through the tree are not.
+void WorkerMembership::suspect_tree_without_answers(WorkerTurn& turn) {
+  const bool is_one_sided =
+      straight_join_.answered() && tree_join_.unanswered() >= Attachment::kUnansweredJoinsToDetach;
+  if (joined() && is_one_sided && has_switch(turn.config)) suspect_tree(turn, false);
 }
 
 // The straight path has answered. If it had been silent too, or was slow, the server may have
@@ -77,22 +88,49 @@ void WorkerMembership::acquit_tree() {
 
 // --- detaching and returning
 
-MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
+MembershipChange WorkerMembership::detach(WorkerTurn& turn, const Failure& refusal) {
   if (!in_job() || !has_switch(turn.config) || !attached()) return {};
   attachment_.detach(turn.now, turn.config.timing);
   suspected_ = convicted_ = kNever;
   turn.count(WorkerCounter::kDetachments);
-  turn.events.push_news({.kind = EventKind::kDetached,
-                         .endpoint = parent(turn.config),
-                         .answered_before = tree_heard_ != kNever});
+  refused_by_tree_ = refusal;
+  questions_.begin(turn.now, turn.config.timing);
+  // An ICMP error has named the parent already.
+  const bool is_known = parent_unreachable_ >= questions_.begun();
+  detaching_told_at_ = is_known ? turn.now : questions_.end(turn.config.timing);
   join_again(turn.now, turn.config.timing);  // from now on, the one through the tree is a probe
   return {.new_path = true};
+}
+
+// Tells it only once it is known whom to name, and not if the worker has returned by then. If the
+// server itself has no room, that is what the application will be told.
+void WorkerMembership::tell_of_detaching(WorkerTurn& turn) {
+  const WorkerConfig& config = turn.config;
+  detaching_told_at_ = kNever;
+  if (attached() || !in_job() || no_room_) return;
+  detaching_told_ = true;
+  Event event{.kind = EventKind::kDetached, .answered_before = tree_heard_ != kNever};
+  if (refused_by_tree_ != Failure{}) {
+    event.failure = refused_by_tree_;
+    event.endpoint = refused_by_tree_.endpoint;
+  } else {
+    const std::size_t reach =
+        parent_unreachable_ >= questions_.begun() ? 0 : questions_.reach(questions_.begun());
+    event.endpoint = reach < config.route.size() ? config.route[reach] : parent(config);
+    event.failure = {.code = FailureCode::kServerLost,
+                     .endpoint = event.endpoint,
+                     .heard = static_cast<std::uint8_t>(reach)};
+  }
+  turn.events.push_news(event);
 }
 
 void WorkerMembership::attach(WorkerTurn& turn) {
   attachment_.attach();
   turn.count(WorkerCounter::kReturns);
-  turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
+  detaching_told_at_ = kNever;
+  if (std::exchange(detaching_told_, false)) {
+    turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
+  }
   join_again(turn.now, turn.config.timing);
 }
 

@@ -176,8 +176,7 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
   if (status->code == StatusCode::kWaitingFor) note_question(packet, *status);
-  // The answer to a straight packet carries DIRECT; an announcement to all does not.
-  apply(membership_.handle_status(turn, path, *status, has_pending(), packet.has(ATP_FLAG_DIRECT)));
+  apply(membership_.handle_status(turn, path, packet, *status, has_pending()));
 }
 
 // A server that knows the operation's description repeats it in its announcements.

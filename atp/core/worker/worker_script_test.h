@@ -97,6 +97,12 @@ class WorkerScript {
     }
   }
 
+  void receive(const Outbox& message, const Endpoint& from) {
+    for (const OutPacket& packet : message.packets()) {
+      worker.handle_packet(now, from, message.bytes_of(packet), tensors, out);
+    }
+  }
+
   ControlHead head(PacketType type, std::uint8_t flags = 0) const {
     return {.type = type, .flags = flags, .bitmap_words = 1, .job = {1, 2}};
   }
@@ -193,13 +199,6 @@ class WorkerScript {
   VectorTensors tensors;
   Outbox out;
   Worker worker;
-
- private:
-  void receive(const Outbox& message, const Endpoint& from) {
-    for (const OutPacket& packet : message.packets()) {
-      worker.handle_packet(now, from, message.bytes_of(packet), tensors, out);
-    }
-  }
 };
 
 }  // namespace atp

@@ -303,7 +303,11 @@ class Driven {
   using Refused = std::function<void(Instant now, const Endpoint& from,
                                      std::span<const std::uint8_t> bytes, KeyProblem problem)>;
   void on_refused(Refused refused) { refused_ = std::move(refused); }
+  // Reports to the application whom an ICMP error that is believed was about.
+  using Unreachable = std::function<void(const Endpoint& whom)>;
+  void on_unreachable(Unreachable unreachable) { unreachable_ = std::move(unreachable); }
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
+    if (unreachable_) unreachable_(whom);
     with_tensors([&](Tensors&... t) { node_.handle_unreachable(now, whom, t..., out); });
   }
   void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
@@ -339,6 +343,7 @@ class Driven {
   Hook hook_;
   TooBig too_big_;
   Refused refused_;
+  Unreachable unreachable_;
   Instant hook_due_ = kNever;
 };
 

@@ -367,6 +367,18 @@ MEMBERSHIP = [
         "  if (needed > left) return memory_refusal(left, needed);\n",
         "",
     ),
+    Rule(
+        "a server paces its answers to members",
+        SERVER,
+        "if (asker != jobs_.end() && asker->second.job.members().is_from(in)) {",
+        "if (false) {",
+    ),
+    Rule(
+        "ranks that fell silent together are not lost together",
+        LEAVING,
+        "if (!ended.empty() && !joining()) {",
+        "if (false) {",
+    ),
 ]
 
 RULES = SUMS + STALLS + MEMBERSHIP

@@ -6,6 +6,7 @@ PIPELINE = "atp/core/dataplane/pipeline.h"
 AGGREGATOR = "atp/core/dataplane/aggregator.h"
 UPWARD = "atp/core/dataplane/upward.cc"
 DOWNWARD = "atp/core/dataplane/downward.cc"
+ANSWERS = "atp/core/dataplane/answers.cc"
 RELAY = "atp/core/dataplane/join_relay.cc"
 TREE = "atp/core/dataplane/tree_table.cc"
 STATE = "atp/core/dataplane/switch_state.h"
@@ -418,6 +419,31 @@ TREES = [
         RELAY,
         "return needed > left ? memory_refusal(left, needed) : Refusal{};",
         "return {};",
+    ),
+    Rule(
+        "a switch answers a question that is for a node above",
+        ANSWERS,
+        "  } else if (StatusMessage::is_for_a_node_above(in.packet)) {",
+        "  } else if (false) {",
+    ),
+    Rule(
+        "a switch passes on a stranger's question",
+        ANSWERS,
+        "return is_theirs ? tree : nullptr;",
+        "return tree;",
+    ),
+    Rule(
+        "a switch paces its answers to members",
+        ANSWERS,
+        "    send_now(turn, in.from, head, in.packet.ranks, *here);\n  }\n  return true;",
+        "    send(turn, in.from, in.packet.bytes.size(), head, in.packet.ranks, *here);\n"
+        "  }\n  return true;",
+    ),
+    Rule(
+        "a switch forgets that its parent has answered",
+        DOWNWARD,
+        "  tree->note_parent();\n",
+        "",
     ),
 ]
 

@@ -11,6 +11,8 @@ CONGESTION = "atp/core/worker/congestion_window.cc"
 ATTACHMENT = "atp/core/worker/attachment.h"
 MEMBERSHIP = "atp/core/worker/worker_membership.cc"
 STATUS = "atp/core/worker/worker_membership_status.cc"
+MEMBERSHIP_TREE = "atp/core/worker/worker_membership_tree.cc"
+QUESTIONS = "atp/core/worker/route_questions.h"
 
 SENDING = [
     Rule(
@@ -296,6 +298,36 @@ JOINING = [
         WORKER,
         "failure.code == FailureCode::kRankLeft || failure.code == FailureCode::kRankLost ||",
         "failure.code == FailureCode::kRankLeft ||",
+    ),
+    Rule(
+        "a worker does not suspect a tree whose JOINs are unanswered",
+        ATTACHMENT,
+        "kUnansweredJoinsToDetach = 3;",
+        "kUnansweredJoinsToDetach = 1000;",
+    ),
+    Rule(
+        "a worker asks only its parent",
+        MEMBERSHIP,
+        "hop < config.route.size(); ++hop) {",
+        "hop < 1; ++hop) {",
+    ),
+    Rule(
+        "a worker names its own switch, whoever answers",
+        QUESTIONS,
+        "if (hop < heard_.size()) heard_[hop] = now;",
+        "",
+    ),
+    Rule(
+        "a worker asks once",
+        QUESTIONS,
+        "kRounds = 4;",
+        "kRounds = 1;",
+    ),
+    Rule(
+        "a worker takes a draining server for a silent switch",
+        MEMBERSHIP_TREE,
+        "if (attached() || !in_job() || no_room_) return;",
+        "if (attached() || !in_job()) return;",
     ),
 ]
 
