@@ -1,7 +1,7 @@
 # The libraries that the components use. The program links archives only, so that it runs on hosts
 # on which none of them is installed; all that it needs there is the C library.
 #
-#   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_events, atp_xxhash, atp_sodium, CLI11::CLI11,
+#   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_xxhash, atp_sodium, CLI11::CLI11,
 #   nlohmann_json::nlohmann_json
 #
 # Without ATP_PROGRAM (a wheel of the Python module) only xxHash is needed, which is in third_party/.
@@ -99,11 +99,4 @@ if(ATP_PROGRAM)
   _atp_find_archive(pugixml_archive libpugixml.a libpugixml-dev)
   add_library(atp_pugixml INTERFACE)
   target_link_libraries(atp_pugixml INTERFACE ${pugixml_archive})
-
-  # HTTP for --metrics.
-  _atp_find_archive(libevent_extra libevent_extra.a libevent-dev)
-  _atp_find_archive(libevent_core libevent_core.a libevent-dev)
-  add_library(atp_old_glibc STATIC ${PROJECT_SOURCE_DIR}/cmake/old_glibc.cc)
-  add_library(atp_events INTERFACE)
-  target_link_libraries(atp_events INTERFACE ${libevent_extra} ${libevent_core} atp_old_glibc)
 endif()

@@ -1,4 +1,6 @@
 #include <fmt/core.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -90,10 +92,16 @@ std::vector<std::string> checked(const CommandLine& program, std::vector<std::st
   return arguments;
 }
 
+bool has_no_reader(int fd) {
+  pollfd output{fd, 0, 0};
+  return poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 // Without this, buffered output would be lost silently when the disk is full.
 int after_output(const CommandLine& program, int exit_code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit_code;
+  if (outlives_readers() && has_no_reader(STDOUT_FILENO)) return exit_code;
   print_error(program, fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   return exit_code == 0 ? kOperationFailed : exit_code;
 }

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -56,9 +58,12 @@ bool write_file(const std::string& path, const std::string& text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int problem = errno;
   close(fd);
-  if (!written) unlink(path.c_str());
-  return written;
+  if (written) return true;
+  unlink(path.c_str());
+  errno = problem;
+  return false;
 }
 
 }  // namespace
@@ -108,8 +113,16 @@ LastWill::LastWill(const WorkerConfig& config, std::uint16_t port,
   // Rename it into place, so that readers see a whole will or none.
   const std::string path = folder + std::string(name);
   const std::string draft = path + ".draft";
-  if (!write_file(draft, text_of(will_of(config, port, key)))) return;
-  if (std::rename(draft.c_str(), path.c_str()) == 0) path_ = path;
+  const bool written = write_file(draft, text_of(will_of(config, port, key))) &&
+                       std::rename(draft.c_str(), path.c_str()) == 0;
+  if (written) {
+    path_ = path;
+  } else if (errno != ENOENT) {  // that its supervisor is gone is no news
+    std::fprintf(stderr,
+                 "atp: cannot write %s: %s: if this process is killed, the other ranks will notice "
+                 "only after a lease\n",
+                 path.c_str(), std::strerror(errno));
+  }
 }
 
 LastWill::~LastWill() {

@@ -53,6 +53,11 @@ def test_a_service_is_restarted_after_a_failure_but_not_after_a_drain_or_wrong_o
     assert value(unit, "RestartPreventExitStatus") == "2"
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.name)
+def test_a_reload_sends_the_signal_that_makes_nodes_read_their_keys_again(unit):
+    assert value(unit, "ExecReload") == "/bin/kill -HUP $MAINPID"
+
+
 @pytest.mark.parametrize("role", ["switch", "server"])
 def test_the_program_takes_the_command_and_the_options_of_the_package(role, tmp_path):
     (unit,) = (u for u in UNITS if role in u.name)

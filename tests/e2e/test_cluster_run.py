@@ -108,12 +108,21 @@ def test_a_service_that_dies_is_started_again(cluster):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_host_that_only_serves_says_which_signal_has_stopped_it(cluster, number):
     (service,) = cluster.serve("a0")
     service.send_signal(number)
     assert service.wait(LIMIT_S) == 0
     assert service.log.read_text().count(f"stopping: {number.name}") == 1
+
+
+def test_a_hangup_reaches_the_nodes_of_a_host_that_only_serves_and_ends_nothing(cluster):
+    (service,) = cluster.serve("a0")
+    service.send_signal(signal.SIGHUP)
+    cluster.wait_for(service, "there are no keys to read again")
+    service.send_signal(signal.SIGTERM)
+    assert service.wait(LIMIT_S) == 0
+    assert service.log.read_text().count("stopping: ") == 1
 
 
 def test_a_taken_port_is_named(cluster):

@@ -59,7 +59,7 @@ def test_a_node_that_was_stopped_ignores_a_drain_that_nobody_waits_for(cluster):
     server.signal(signal.SIGSTOP)
     asked = drain(cluster, cluster.server_address)
     assert asked.returncode == 1
-    assert "it is stopped, or not an atp switch or server" in asked.stderr
+    assert "it is stopped or without file descriptors" in asked.stderr
     server.signal(signal.SIGCONT)
     for _ in range(3):
         assert json.loads(status(cluster, cluster.server_address, "--json"))["draining"] is False

@@ -120,7 +120,8 @@ def test_both_ends_say_at_once_which_key_is_missing(cluster, keys, tmp_path, wha
     cluster.wait_until(lambda: message in node.output(), "the node's line", SECONDS)
     by_node = time.monotonic() - begin
     print(f"{what}, through {through}: rank {by_rank:.2f} s, node {by_node:.2f} s after the start")
-    assert f"refused rank 0 of job {cluster.job} at 127.0.0.1:" in node.output()
+    refused = f"refused a JOIN in the name of rank 0 of job {cluster.job} from 127.0.0.1:"
+    assert refused in node.output()
 
 
 def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
@@ -143,6 +144,7 @@ def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
 
     reload("vision", "speech")
     assert "keys of 2 tenants" in cluster.server.output()
+    assert "again: added speech\n" in cluster.server.output()
     others = [
         cluster.start_rank(
             i,
@@ -166,6 +168,7 @@ def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
     assert all(rank.running() for rank in ranks)
 
     reload("speech")
+    assert "again: removed vision (which ends their running jobs)" in cluster.server.output()
     for rank in ranks:
         code, output = ends(rank)
         assert code == 1

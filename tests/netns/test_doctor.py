@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -224,6 +225,14 @@ def test_large_packets_vanish_silently(network):
     finding = the_one_error(network, "mtu")
     assert "packets of up to 1500 bytes arrive, larger ones vanish" in finding["found"]
     assert "9000 bytes, the MTU of eth0" in finding["expected"]
+
+
+def test_packets_below_the_usual_least_mtu_vanish_silently(network):
+    firewall(network["server"], "input", "udp length > 1180 drop")
+    finding = the_one_error(network, "mtu")
+    assert "larger ones vanish" in finding["found"]
+    arrives = int(re.search(r"packets of up to (\d+) bytes arrive", finding["found"])[1])
+    assert 1180 <= arrives <= 1200
 
 
 def test_a_router_reports_that_packets_are_too_large(make_network):

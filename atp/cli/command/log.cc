@@ -1,6 +1,7 @@
 #include "atp/cli/command/log.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -108,6 +109,13 @@ void add_log_options(const Command& command) {
     current_format = *format;
     start_log(name, spdlog::level::from_str(*level));
   });
+}
+
+void outlive_readers() { signal(SIGPIPE, SIG_IGN); }
+
+bool outlives_readers() {
+  struct sigaction now{};
+  return sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 void rename_log(const std::string& name) { start_log(name, spdlog::get_level()); }

@@ -18,6 +18,12 @@ namespace atp {
 // Adds --log-level and --log-format, which take effect before the command's callback runs.
 void add_log_options(const Command& command);
 
+// From now on, what the command logs or prints is dropped if its reader has gone (`| head`, a log
+// collector that died). Without this SIGPIPE ends the process, which is right for commands that
+// only print; those that others depend on call it first.
+void outlive_readers();
+bool outlives_readers();
+
 // Replaces the command's name as the prefix of each line.
 void rename_log(const std::string& name);
 

@@ -4,27 +4,17 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/driver/tcp/tcp_socket.h"
-#include "atp/driver/udp/waker.h"
+#include "atp/cli/metrics/http_request.h"
+#include "atp/driver/tcp/talk_server.h"
 
-struct event_base;
-struct evhttp;
-struct event;
-
-// Serves a few pages over HTTP, for Prometheus and browsers, from a separate thread (libevent,
-// linked statically).
+// Serves a few pages over HTTP, for Prometheus and browsers, from a separate thread. Each
+// connection is for one request.
 
 namespace atp {
-
-struct HttpRequest {
-  std::string path;
-  std::string host;  // the header of that name
-};
 
 struct HttpPage {
   std::string content_type;
@@ -39,27 +29,31 @@ class HttpService {
   // The maximum number of pages that stay open.
   static constexpr std::size_t kMostStreams = 32;
 
-  // The page for a GET or HEAD; nothing: 404. Called on the service's thread.
-  using Pages = std::function<std::optional<HttpPage>(const HttpRequest& request)>;
+  struct Owner {
+    // The page for a GET or HEAD; nothing: 404. Called on the service's thread.
+    std::function<std::optional<HttpPage>(const std::string& path)> page;
+    // Requests for other hosts than these are refused (own_host.h).
+    std::vector<std::string> names;
+    std::function<void(const std::string&)> tell;  // a line for the log
+  };
 
-  static Result<std::unique_ptr<HttpService>> start(const Endpoint& at, Pages pages);
-  ~HttpService();
+  static Result<std::unique_ptr<HttpService>> start(const Endpoint& at, Owner owner);
   HttpService(const HttpService&) = delete;
   HttpService& operator=(const HttpService&) = delete;
 
-  const Endpoint& address() const { return address_; }
+  const Endpoint& address() const { return server_->address(); }
 
   // Sends the text to all open pages. A page whose reader has not yet read an earlier text skips
   // this one, so each text must make sense on its own. Any thread.
-  void publish(std::string text);
+  void publish(std::string text) { server_->publish(std::move(text)); }
 
  private:
-  struct Loop;
-  HttpService(const Endpoint& address, std::unique_ptr<Loop> loop);
+  explicit HttpService(Owner owner) : owner_(std::move(owner)) {}
+  TalkServer::Heard hear(const TalkServer::Client& client) const;
+  HttpPage page_for(const HttpRequest& request, std::size_t streams) const;
 
-  Endpoint address_;
-  std::unique_ptr<Loop> loop_;
-  std::thread thread_;
+  const Owner owner_;
+  std::unique_ptr<TalkServer> server_;  // last, because its thread uses the owner
 };
 
 }  // namespace atp

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "atp/driver/tcp/tcp_socket.h"
+#include "atp/driver/tcp/testing_accept.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -87,10 +87,10 @@ TEST(ConnectionOwner, IsThisUserForAConnectionOfThisProcess) {
     ASSERT_TRUE(listener.ok()) << listener.error().message;
     auto client = TcpSocket::connect_once(listener.value().local().value(), until);
     ASSERT_TRUE(client.ok()) << client.error().message;
-    const auto accepted = listener.value().accept(until);
-    ASSERT_TRUE(accepted.ok()) << accepted.error().message;
-    const Endpoint own = accepted.value().local().value();
-    EXPECT_EQ(owner_of_connection(own, accepted.value().peer().value()), geteuid()) << address;
+    const TcpSocket accepted = accept_one(listener.value(), until);
+    ASSERT_TRUE(accepted.is_open());
+    const Endpoint own = accepted.local().value();
+    EXPECT_EQ(owner_of_connection(own, accepted.peer().value()), geteuid()) << address;
   }
 }
 

@@ -64,9 +64,10 @@ Reply ask(const Endpoint& node, std::string_view line) {
   std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   if (reply && !reply->empty()) return {.text = std::move(*reply)};
   if (stream.timed_out()) {
-    return {.problem =
-                fmt::format("no answer for {} s: it is stopped, or not an atp switch or server",
-                            kQuestionPatience.count())};
+    return {.problem = fmt::format(
+                "no answer for {} s: it is stopped or without file descriptors (its log "
+                "says so), or not an atp switch or server",
+                kQuestionPatience.count())};
   }
   return {.problem =
               "it closed the connection without an answer: it is not an atp switch or server "

@@ -42,8 +42,7 @@ sigset_t watched_signals() {
 // Runs in the process that watches the lanes.
 class Lanes {
  public:
-  // `reloads`: SIGHUP makes the lanes read their keys again, and ends none.
-  Lanes(std::string_view role, bool reloads) : role_(role), reloads_(reloads) {}
+  explicit Lanes(std::string_view role) : role_(role) {}
 
   // True in the new process, which the kernel notifies when this one dies.
   bool start(ServeOptions& options, const sigset_t& usual_signals) {
@@ -88,14 +87,16 @@ class Lanes {
       if (info.si_signo == SIGCHLD) {
         reap();
       } else {
-        pass_on(info.si_signo);
+        // From the kernel it means that the terminal is gone, and a lane would not know.
+        const bool terminal_gone = info.si_signo == SIGHUP && info.si_code > 0;
+        pass_on(terminal_gone ? SIGTERM : info.si_signo);
       }
     }
     return code_;
   }
 
   void pass_on(int signal) {
-    stopping_ = stopping_ || signal != SIGHUP || !reloads_;
+    stopping_ = stopping_ || signal != SIGHUP;
     for (const Lane& lane : lanes_) {
       if (lane.pid > 0) kill(lane.pid, signal);
     }
@@ -124,7 +125,6 @@ class Lanes {
   }
 
   const std::string role_;
-  const bool reloads_;
   std::vector<Lane> lanes_;
   bool stopping_ = false;
   int code_ = 0;
@@ -181,6 +181,7 @@ std::string text_of_lanes(const ServeOptions& options, const Endpoint& listen) {
 
 void serve_in_lanes(std::string_view role, const ServeOptions& options,
                     const std::function<ServeEnd(const ServeOptions&)>& serve_one) {
+  outlive_readers();
   if (options.lanes == 1) {
     serve_one(options);
     return;
@@ -190,7 +191,7 @@ void serve_in_lanes(std::string_view role, const ServeOptions& options,
   const sigset_t signals = watched_signals();
   sigset_t usual{};
   sigprocmask(SIG_BLOCK, &signals, &usual);
-  Lanes lanes(role, !options.keys.empty());
+  Lanes lanes(role);
   for (std::uint32_t lane = 0; lane < options.lanes; ++lane) {
     ServeOptions own = options_of_lane(options, listen, lane);
     if (!lanes.start(own, usual)) continue;

@@ -4,14 +4,19 @@
 #include <optional>
 #include <utility>
 
+#include "atp/cli/command/log.h"
 #include "atp/cli/metrics/node_metrics.h"
 
 namespace atp {
 
-Result<std::unique_ptr<MetricsService>> MetricsService::start(const Endpoint& at, Waker& loop) {
+Result<std::unique_ptr<MetricsService>> MetricsService::start(const Endpoint& at,
+                                                              std::vector<std::string> names,
+                                                              Waker& loop) {
   std::unique_ptr<MetricsService> service(new MetricsService(loop));
   auto http = HttpService::start(
-      at, [own = service.get()](const HttpRequest& request) { return own->page(request.path); });
+      at, {.page = [own = service.get()](const std::string& path) { return own->page(path); },
+           .names = std::move(names),
+           .tell = [](const std::string& line) { log_warning("{}", line); }});
   if (!http) return http.error();
   service->http_ = std::move(http).value();
   return service;

@@ -6,13 +6,14 @@
 #include "atp/cli/metrics/http_service.h"
 #include "atp/cli/node/loop_desk.h"
 
-// Serves the page /metrics for --metrics (docs/metrics.md).
+// Serves the page /metrics for --metrics (docs/metrics.md). `names`: see is_own_host().
 
 namespace atp {
 
 class MetricsService {
  public:
-  static Result<std::unique_ptr<MetricsService>> start(const Endpoint& at, Waker& loop);
+  static Result<std::unique_ptr<MetricsService>> start(const Endpoint& at,
+                                                       std::vector<std::string> names, Waker& loop);
   ~MetricsService() { desk_.close(); }
   MetricsService(const MetricsService&) = delete;
   MetricsService& operator=(const MetricsService&) = delete;

@@ -1,6 +1,6 @@
 #include "atp/cli/node/node_keys.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -15,7 +15,41 @@ std::string count_of(std::size_t tenants) {
   return fmt::format("{} tenant{}", tenants, tenants == 1 ? "" : "s");
 }
 
+const Tenant* find(const std::vector<Tenant>& tenants, const std::string& name) {
+  const auto found = std::find_if(tenants.begin(), tenants.end(),
+                                  [&](const Tenant& tenant) { return tenant.name == name; });
+  return found == tenants.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+std::string changes_text(const std::vector<Tenant>& before, const std::vector<Tenant>& now) {
+  std::vector<std::string> added, other_key, other_limits, removed;
+  for (const Tenant& tenant : now) {
+    const Tenant* old = find(before, tenant.name);
+    if (old == nullptr) {
+      added.push_back(tenant.name);
+    } else if (old->key != tenant.key) {
+      other_key.push_back(tenant.name);
+    } else if (*old != tenant) {
+      other_limits.push_back(tenant.name);
+    }
+  }
+  for (const Tenant& tenant : before) {
+    if (find(now, tenant.name) == nullptr) removed.push_back(tenant.name);
+  }
+  std::vector<std::string> parts;
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) parts.push_back(fmt::format("{} {}", what, fmt::join(names, ", ")));
+  };
+  add("added", added);
+  add("other limits for", other_limits);
+  add("another key for", other_key);
+  add("removed", removed);
+  std::string text = parts.empty() ? "no change" : fmt::format("{}", fmt::join(parts, "; "));
+  if (!other_key.empty() || !removed.empty()) text += " (which ends their running jobs)";
+  return text;
+}
 
 std::unique_ptr<NodeKeys> NodeKeys::open(const std::string& path) {
   if (path.empty()) return nullptr;
@@ -31,18 +65,13 @@ void NodeKeys::reload() {
     log_error("{}; the keys stay as they are", tenants.error().message);
     return;
   }
-  const auto is_new = [this](const Tenant& tenant) {
-    const auto& old = ring_.tenants();
-    return std::find(old.begin(), old.end(), tenant) == old.end();
-  };
-  const auto changed = std::count_if(tenants.value().begin(), tenants.value().end(), is_new);
-  log_info("read the keys of {} from {} again, {} of them new or changed",
-           count_of(tenants.value().size()), path_, changed);
+  log_info("read the keys of {} from {} again: {}", count_of(tenants.value().size()), path_,
+           changes_text(ring_.tenants(), tenants.value()));
   ring_.replace(std::move(tenants).value());
 }
 
 void KeyRefusalLog::add(Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
-                        KeyProblem problem) {
+                        KeyProblem problem, const std::function<bool(std::uint32_t)>& runs) {
   std::erase_if(said_, [&](const Said& said) { return now - said.at >= kPause; });
   const bool is_known = std::any_of(said_.begin(), said_.end(), [&](const Said& said) {
     return said.host == from.address && said.problem == problem;
@@ -54,8 +83,12 @@ void KeyRefusalLog::add(Instant now, const Endpoint& from, std::span<const std::
   const PacketView& packet = parsed.view();
   const auto rank = packet.ranks.empty() ? 0 : static_cast<std::uint32_t>(packet.ranks.lowest());
   log(LogLevel::kWarning,
-      fmt::format("refused rank {} of job {} at {}: {}", rank, packet.header.job, to_string(from),
-                  to_string(problem)),
+      fmt::format("refused a JOIN in the name of rank {} of job {} from {}: {}{}", rank,
+                  packet.header.job, to_string(from), to_string(problem),
+                  runs(packet.header.job)
+                      ? "; the job of this number that runs here is not affected (if you have not "
+                        "just started a rank there, somebody forges packets)"
+                      : ""),
       {.job = packet.header.job, .incarnation = packet.header.incarnation, .ranks = {rank}});
 }
 

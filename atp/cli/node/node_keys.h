@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@
 // lines about JOINs that the keys do not fit.
 
 namespace atp {
+
+// "added speech; removed vision (which ends their running jobs)".
+std::string changes_text(const std::vector<Tenant>& before, const std::vector<Tenant>& now);
 
 class NodeKeys {
  public:
@@ -37,8 +41,9 @@ class NodeKeys {
 // stranger can send any number.
 class KeyRefusalLog {
  public:
+  // `runs`: whether the node knows the job that the JOIN names.
   void add(Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
-           KeyProblem problem);
+           KeyProblem problem, const std::function<bool(std::uint32_t job)>& runs);
 
  private:
   static constexpr std::size_t kMaxHosts = 64;

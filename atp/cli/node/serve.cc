@@ -14,6 +14,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/metrics/own_host.h"
 #include "atp/cli/node/prefix.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
@@ -30,12 +31,13 @@ std::atomic<Waker*> stop_waker{nullptr};
 std::atomic<int> stop_signal{0};
 std::atomic<pid_t> stop_sender{0};
 
-// Whether SIGHUP means to read the keys again, and whether it has come.
+// Whether SIGHUP asks for a reload, and whether it has come.
 std::atomic<bool> hangup_reloads{false};
 std::atomic<bool> reload_asked{false};
 
 void stop_loop(int signal, siginfo_t* info, void*) {
-  if (signal == SIGHUP && hangup_reloads) {
+  // From the kernel it means that the terminal is gone.
+  if (signal == SIGHUP && hangup_reloads && info->si_code <= 0) {
     reload_asked = true;
     if (Waker* waker = stop_waker.load()) waker->wake();
     return;
@@ -108,6 +110,11 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "further lanes use the ports after it")
       .type_name("ADDR:PORT");
   command
+      .add_option("--host-name", options.host_names,
+                  "Also answer requests for metrics that name this host name (default: addresses, "
+                  "localhost and this host's name)")
+      .type_name("NAME");
+  command
       .add_option("--keys", options.keys,
                   "Serve only jobs whose packets carry tags made with a key in this file (see `atp "
                   "key`), within the limits that the file sets (docs/operations.md); SIGHUP makes "
@@ -159,9 +166,9 @@ std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
   return values;
 }
 
-StopSignals::StopSignals(Waker& waker, bool reloads) {
+StopSignals::StopSignals(Waker& waker, bool service) {
   stop_waker = &waker;
-  hangup_reloads = reloads;
+  hangup_reloads = service;
   stop_signal = 0;
   struct sigaction action{};
   action.sa_sigaction = stop_loop;
@@ -252,12 +259,20 @@ std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const Serve
 
 std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker) {
   if (options.metrics.empty()) return nullptr;
-  auto service = MetricsService::start(metrics_endpoint(options), waker);
+  auto service = MetricsService::start(metrics_endpoint(options),
+                                       own_names(options.host_names, options.metrics), waker);
   if (!service) {
     throw CommandError(fmt::format("--metrics {}: {}", options.metrics, service.error().message));
   }
   log_info("serving metrics at http://{}/metrics", to_string(service.value()->address()));
   return std::move(service).value();
+}
+
+void reload(NodeKeys* keys) {
+  if (keys != nullptr) return keys->reload();
+  log_warning(
+      "SIGHUP: there are no keys to read again, because this node has no --keys; it goes "
+      "on (SIGTERM ends it)");
 }
 
 void obey_parent(const ServeOptions& options) {

@@ -38,7 +38,8 @@ struct ServeOptions {
   std::vector<std::string> status_from;
   std::vector<std::string> drain_from;
   std::string metrics;  // ADDR:PORT; empty: none
-  std::string keys;     // the file; empty: packets need no tag
+  std::vector<std::string> host_names;
+  std::string keys;  // the file; empty: packets need no tag
 };
 
 inline constexpr std::uint32_t kMaxLanes = 64;
@@ -53,11 +54,12 @@ UdpSocket open_socket(const Endpoint& local);
 // K: the value of --values, else what fits the interface's MTU.
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
-// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. If
-// the node `reloads`, SIGHUP only wakes the loop. Only one may exist.
+// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. For a
+// `service`, a SIGHUP that a process has sent only wakes the loop: it asks for a reload. Only one
+// may exist.
 class StopSignals {
  public:
-  explicit StopSignals(Waker& waker, bool reloads = false);
+  explicit StopSignals(Waker& waker, bool service = false);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -102,6 +104,8 @@ class NarrowPathLog {
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
 // Writes --port-file. Throws CommandError.
 void write_port_file(const ServeOptions& options, const std::string& address);
+// Reads the keys again; without any, only says that there is nothing to read.
+void reload(NodeKeys* keys);
 void obey_parent(const ServeOptions& options);
 // Starts answering `atp status`. Null if that is not wanted or not possible; the node runs anyway.
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
@@ -171,7 +175,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   obey_parent(options);
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
-  const StopSignals stop_signals(*waker.value(), keys != nullptr);
+  const StopSignals stop_signals(*waker.value(), true);
   Keyring* const ring = keys == nullptr ? nullptr : &keys->ring();
   if (ring != nullptr) {
     ring->ask_for_jobs([&node](std::uint32_t job) { return node.knows_job(job); });
@@ -200,7 +204,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   JobWatch<Node> watch(node);
   UnreachableLog unreachable;
   const auto between_packets = [&](Instant now) {
-    if (keys != nullptr && StopSignals::take_reload()) keys->reload();
+    if (StopSignals::take_reload()) reload(keys);
     if (reporter.due(now)) {
       reporter.report(now, snapshot());
       for (const std::string& line : unreachable.lines()) log_warning("{}", line);
@@ -219,7 +223,10 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   driven.on_unreachable([&](const Endpoint& whom) { unreachable.add(whom); });
   KeyRefusalLog key_refusals;
   driven.on_refused([&](Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
-                        KeyProblem problem) { key_refusals.add(now, from, join, problem); });
+                        KeyProblem problem) {
+    key_refusals.add(now, from, join, problem,
+                     [&node](std::uint32_t job) { return node.knows_job(job); });
+  });
   EventLoop loop(socket, driven, *waker.value(), ring);
   driver = &loop;
   announce(role, socket, options);

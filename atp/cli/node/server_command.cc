@@ -70,7 +70,6 @@ ServeEnd serve_one(const ServerOptions& options) {
   return serve("server", socket, node, options.serve, keys.get(),
                {{"jobs_made", "job appeared", "jobs appeared"},
                 {"jobs_ended", "job ended", "jobs ended"},
-                {"leaves", "rank left", "ranks left"},
                 {"ranks_lost", "rank lost", "ranks lost"},
                 {"status_detached", "notice of detached ranks", "notices of detached ranks"},
                 {"status_operation_mismatch", "notice of ranks that disagree about operations",

@@ -32,13 +32,15 @@ struct StatusOptions {
 CommandError no_answer(const StatusOptions& options, const TimedStream& stream) {
   if (stream.timed_out()) {
     return CommandError(fmt::format(
-        "{} accepted the connection but sent {} within {:g} s: it is not an atp switch or server, "
-        "or it is stopped",
+        "{} accepted the connection but sent {} within {:g} s: it is stopped, its process has no "
+        "file descriptor left (its log says so), or it is not an atp switch or server",
         options.address, stream.received() ? "no complete answer" : "nothing", options.timeout_s));
   }
   return CommandError(fmt::format(
-      "{} closed the connection without an answer: it is not an atp switch or server, or it does "
-      "not accept requests from this host (ask on its own host, or start it with --status-from)",
+      "{} closed the connection without an answer: it is not an atp switch or server, it does "
+      "not accept requests from this host (ask on its own host, or start it with --status-from), "
+      "or "
+      "too many others connect to it (its log says so)",
       options.address));
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@
 #include "atp/cli/node/loop_desk.h"
 #include "atp/cli/node/status_dialogue.h"
 #include "atp/core/topology/upstream.h"
-#include "atp/driver/tcp/tcp_socket.h"
+#include "atp/driver/tcp/talk_server.h"
 #include "atp/driver/udp/waker.h"
 
 // Answers `atp status` on a TCP socket with the port number of the node's UDP socket. TCP, because
@@ -26,8 +25,7 @@
 // host only root and the node's own user may (connection_owner.h), and from other hosts only the
 // networks of --drain-from.
 //
-// A separate thread serves all clients at once, each for a bounded time, so a client that
-// connects and sends nothing does not block the others. The node's loop only writes the document on
+// A separate thread serves the clients (talk_server.h). The node's loop only writes the document on
 // request: is_asked(), then answer().
 
 namespace atp {
@@ -49,6 +47,9 @@ struct StatusAllowed {
 
 class StatusService {
  public:
+  // A client's time.
+  static constexpr std::chrono::seconds kPatience{2};
+
   static Result<std::unique_ptr<StatusService>> start(const Endpoint& at, StatusAllowed allowed,
                                                       Waker& loop);
   ~StatusService();
@@ -62,35 +63,19 @@ class StatusService {
   void answer(StatusDocument status) { desk_.answer(std::move(status)); }
 
  private:
-  StatusService(TcpSocket listener, StatusAllowed allowed, Waker& loop,
-                std::unique_ptr<Waker> stop);
-  // One client: it sends a line, gets the reply, and closes.
-  struct Talk {
-    TcpSocket socket;
-    std::chrono::steady_clock::time_point end;
-    StatusRequest request;
-    std::string reply;  // the part not yet sent
-    bool answered = false;
-    bool over = false;
-  };
-
-  void run();
-  void take_connection();
-  void drop_old_talks();
-  void go_on(Talk& talk);
-  void listen_to(Talk& talk);
-  void send_reply(Talk& talk);
+  StatusService(StatusAllowed allowed, Waker& loop) : allowed_(std::move(allowed)), desk_(loop) {}
+  TalkServer::Heard hear(const TalkServer::Client& client);
   std::optional<std::string> reply_to(StatusRequest::Kind kind, const TcpSocket& connection);
   bool may_ask(const TcpSocket& connection) const;
-  bool may_drain(const TcpSocket& connection) const;
+  bool may_drain(const TcpSocket& connection);
+  void tell_refusal(const std::string& from, const std::string& user);
 
-  TcpSocket listener_;
-  StatusAllowed allowed_;
+  const StatusAllowed allowed_;
   std::atomic<bool> drain_asked_{false};
   LoopDesk desk_;
-  std::unique_ptr<Waker> stop_;
-  std::vector<Talk> talks_;  // used by the thread; the oldest first
-  std::thread thread_;       // last, because it uses the others
+  std::optional<SteadyTime> told_refusal_at_;
+  std::uint64_t refused_drains_ = 0;    // since then
+  std::unique_ptr<TalkServer> server_;  // last, because its thread uses the others
 };
 
 }  // namespace atp

@@ -59,7 +59,12 @@ int wait_for(pid_t supervisor) {
     siginfo_t info{};
     if (sigwaitinfo(&signals, &info) < 0) continue;
     if (info.si_signo == SIGCHLD) continue;
-    kill(supervisor, info.si_signo);
+    // The supervisor must know whether a SIGHUP is from the kernel: then the terminal is gone.
+    if (info.si_signo == SIGHUP && info.si_code > 0) {
+      sigqueue(supervisor, SIGHUP, {.sival_int = kTerminalIsGone});
+    } else {
+      kill(supervisor, info.si_signo);
+    }
     if (info.si_signo == SIGTSTP) raise(SIGSTOP);
   }
   kill_descendants();

@@ -15,6 +15,9 @@ namespace atp {
 inline constexpr int kPassedSignals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                          SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
+// The value that comes with a SIGHUP of the kernel (sigqueue).
+inline constexpr int kTerminalIsGone = 1;
+
 // kPassedSignals and SIGCHLD.
 sigset_t supervised_signals();
 

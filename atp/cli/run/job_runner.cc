@@ -212,6 +212,12 @@ void JobRunner::handle_signals() {
       stop_or_continue(signal == SIGTSTP ? SIGSTOP : SIGCONT);
       continue;
     }
+    // A service has nothing to reload itself, but its nodes may have keys.
+    const bool terminal_is_gone = info.ssi_code == SI_QUEUE && info.ssi_int == kTerminalIsGone;
+    if (signal == SIGHUP && !plan_.job && !terminal_is_gone) {
+      signal_all(Kind::kNode, signal);
+      continue;
+    }
     signal_all(Kind::kRank, signal);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
       if (!asked_to_end_ && !plan_.job) log_info("stopping: SIG{}", sigabbrev_np(signal));

@@ -228,6 +228,7 @@ void use_key(RunOptions& options) {
 }
 
 void run_job(RunOptions options) {
+  outlive_readers();
   for (const std::string& sentence : misspelt_variables(environ)) {
     log_warning("environment variable {}", sentence);
   }

@@ -22,11 +22,18 @@ namespace fs = std::filesystem;
 
 constexpr Duration kPause = std::chrono::milliseconds(50);
 
+void no_wills(const std::string& path, const std::string& why) {
+  log_warning(
+      "cannot create the folder {}: {}: if a rank is killed, the others will notice only "
+      "after a lease (set TMPDIR to a folder with room)",
+      path, why);
+}
+
 std::string make_folder() {
   std::error_code problem;
   std::string path = fs::temp_directory_path(problem) / "atp-run-XXXXXX";
   if (problem || mkdtemp(path.data()) == nullptr) {
-    log_debug("cannot create a folder for the ranks' wills: {}", std::strerror(errno));
+    no_wills(path, problem ? problem.message() : std::strerror(errno));
     return {};
   }
   return path;
@@ -76,9 +83,11 @@ Wills::~Wills() {
 
 std::string Wills::folder_of(std::string_view rank) {
   if (folder_.empty()) return {};
-  const std::string path = folder_ + "/" + std::string(rank);
+  std::string path = folder_ + "/" + std::string(rank);
+  std::replace(path.begin() + static_cast<std::ptrdiff_t>(folder_.size()), path.end(), ' ', '-');
   std::error_code problem;
   fs::create_directory(path, problem);
+  if (problem) no_wills(path, problem.message());
   return problem ? std::string() : path;
 }
 

@@ -158,7 +158,8 @@ void Questions::give_up_late(SteadyTime now) {
     if (!talk.socket.is_open() || now < talk.end) continue;
     fail(node, NodePresence::kSilent,
          talk.connected
-             ? fmt::format("accepted the connection but sent nothing for {} s: it is stopped",
+             ? fmt::format("accepted the connection but sent nothing for {} s: it is stopped, or "
+                           "has no file descriptor left",
                            seconds)
              : fmt::format("nothing came back for {} s: its host is down, or a firewall drops "
                            "TCP to this port",

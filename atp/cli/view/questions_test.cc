@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "atp/cli/node/status_dialogue.h"
+#include "atp/driver/tcp/testing_accept.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -27,11 +28,11 @@ class Listener {
     if (!reply) return;  // the kernel accepts the connection
     thread_ = std::thread([this, reply = *reply] {
       const auto until = steady_clock::now() + std::chrono::seconds(5);
-      auto peer = socket_.accept(until);
-      if (!peer) return;
+      const TcpSocket peer = accept_one(socket_, until);
+      if (!peer.is_open()) return;
       std::byte line[13];
-      (void)peer.value().receive_all(line, until);
-      (void)peer.value().send_all(std::as_bytes(std::span(reply)), until);
+      (void)peer.receive_all(line, until);
+      (void)peer.send_all(std::as_bytes(std::span(reply)), until);
     });
   }
   ~Listener() {

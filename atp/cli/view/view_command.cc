@@ -1,9 +1,7 @@
 #include "atp/cli/view/view_command.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "atp/cli/command/log.h"
+#include "atp/cli/metrics/own_host.h"
 #include "atp/cli/node/serve.h"
 #include "atp/cli/view/cluster_view.h"
 #include "atp/cli/view/questions.h"
@@ -46,23 +45,10 @@ struct ViewOptions {
   std::vector<std::string> host_names;
 };
 
-std::string own_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-// The words of --host-name, the name of this machine, and the one that --listen gave.
-std::vector<std::string> names_of(const ViewOptions& options) {
-  std::vector<std::string> names = options.host_names;
-  names.push_back(own_name());
-  names.push_back(options.listen.substr(0, options.listen.rfind(':')));
-  return names;
-}
-
 std::unique_ptr<ViewService> start_service(const ViewOptions& options) {
   const Result<Endpoint> at = resolve_endpoint(options.listen);
   if (!at) throw CommandError("--listen " + at.error().message, kWrongUsage);
-  auto service = ViewService::start(at.value(), names_of(options));
+  auto service = ViewService::start(at.value(), own_names(options.host_names, options.listen));
   if (!service) {
     throw CommandError(fmt::format("--listen {}: {}", options.listen, service.error().message));
   }
@@ -105,6 +91,7 @@ void watch_site(const ViewSite& site, ViewService& service, double interval_s) {
 }
 
 void run_view(const ViewOptions& options) {
+  outlive_readers();
   const ViewSite site = value_or_throw(view_site(options.nodes));
   const auto service = start_service(options);
   fmt::print("atp view of {} at http://{}/\n", site.name, to_string(service->address()));

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "atp/base/result.h"
 #include "atp/cli/metrics/http_service.h"
@@ -13,13 +14,9 @@
 
 namespace atp {
 
-// Whether a request's Host header names this machine in a way that no other site can: an address,
-// localhost, or one of `names`. A page of another site whose name suddenly leads here (DNS
-// rebinding) sends that name.
-bool is_own_host(const std::string& header, const std::vector<std::string>& names);
-
 class ViewService {
  public:
+  // `names`: see is_own_host().
   static Result<std::unique_ptr<ViewService>> start(const Endpoint& at,
                                                     std::vector<std::string> names);
 
@@ -28,10 +25,9 @@ class ViewService {
   void show(std::string json);
 
  private:
-  explicit ViewService(std::vector<std::string> names) : names_(std::move(names)) {}
-  std::optional<HttpPage> page(const HttpRequest& request);
+  ViewService() = default;
+  std::optional<HttpPage> page(const std::string& path);
 
-  std::vector<std::string> names_;
   std::mutex mutex_;
   std::string json_ = "null";
   std::unique_ptr<HttpService> http_;  // last: its thread uses the rest

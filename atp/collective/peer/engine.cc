@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "atp/base/check.h"
@@ -276,7 +277,11 @@ void PeerEngine::adopt_connections() {
     peer.connection = std::make_unique<PeerConnection>(std::move(opened.socket));
     peer.heard_at = now_;
     counters_.add(PeerCounter::kConnections);
-    poller_.add(peer.connection->fd(), kConnections + opened.rank, EPOLLIN);
+    if (!poller_.add(peer.connection->fd(), kConnections + opened.rank, EPOLLIN)) {
+      const int error = errno;
+      peer.ended = true;
+      fail("cannot wait for " + name(opened.rank) + " (epoll): " + std::strerror(error));
+    }
     for (const Frame& frame : std::exchange(peer.early, {})) peer.connection->post(frame);
     if (failure_) peer.connection->post({.kind = Frame::Kind::kFailure}, *failure_);
   }

@@ -3,10 +3,8 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,73 +15,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a stranger may occupy a descriptor.
-constexpr std::chrono::seconds kHelloTimeout{2};
 constexpr milliseconds kBetweenCalls{50};
-constexpr std::size_t kMaxGuests = 1024;
 // How long another host may refuse calls: its firewall may do so, while its rank can call this one.
 constexpr std::chrono::seconds kRefusals{1};
 // When to say that a connection is still missing.
 constexpr std::chrono::seconds kLongWait{1};
 constexpr const char* kTurnedAway = "it closes the connection without an answer";
 
-// Reads the rest of a Hello. False: it will never come.
-bool read_hello(const TcpSocket& socket, Hello& hello, std::size_t& got) {
-  auto* at = reinterpret_cast<std::byte*>(&hello);
-  while (got < sizeof hello) {
-    // Read no more than that: the rest belongs to the connection.
-    const ssize_t moved = recv(socket.fd(), at + got, sizeof hello - got, MSG_DONTWAIT);
-    if (moved > 0) {
-      got += static_cast<std::size_t>(moved);
-    } else {
-      return moved < 0 && (errno == EAGAIN || errno == EINTR);
-    }
-  }
-  return true;
-}
-
-// Writes into the empty buffer of a new connection: all of it or nothing.
-bool write_hello(const TcpSocket& socket, const Hello& hello) {
-  return ::send(socket.fd(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(sizeof hello);
-}
-
 }  // namespace
-
-Result<Poller> Poller::create() {
-  const int fd = epoll_create1(EPOLL_CLOEXEC);
-  if (fd < 0) {
-    return Error{std::string("cannot create an epoll descriptor: ") + std::strerror(errno)};
-  }
-  return Poller(fd);
-}
-
-Poller::Poller(Poller&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-Poller::~Poller() {
-  if (fd_ >= 0) close(fd_);
-}
-
-void Poller::add(int fd, std::uint64_t id, std::uint32_t events) {
-  epoll_event event{.events = events, .data = {.u64 = id}};
-  epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event);
-}
-
-void Poller::change(int fd, std::uint64_t id, std::uint32_t events) {
-  epoll_event event{.events = events, .data = {.u64 = id}};
-  epoll_ctl(fd_, EPOLL_CTL_MOD, fd, &event);
-}
-
-void Poller::remove(int fd) { epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr); }
-
-std::vector<Poller::Ready> Poller::wait(int timeout_ms) {
-  std::array<epoll_event, 64> events;
-  const int count = epoll_wait(fd_, events.data(), events.size(), timeout_ms);
-  std::vector<Ready> ready;
-  ready.reserve(events.size());
-  for (int i = 0; i < count; ++i) ready.push_back({events[i].data.u64, events[i].events});
-  return ready;
-}
 
 PeerLinks::PeerLinks(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
                      std::vector<Endpoint> addresses, Poller& poller)
@@ -92,9 +31,8 @@ PeerLinks::PeerLinks(const PeerOptions& options, std::shared_ptr<const TcpListen
       closed_in_child_({listener_->socket().fd()}),
       addresses_(std::move(addresses)),
       poller_(poller),
-      calls_(addresses_.size()) {
-  poller_.add(listener_->socket().fd(), kListener, EPOLLIN);
-}
+      room_(*listener_, name(options.rank), poller, kListener, kGuests),
+      calls_(addresses_.size()) {}
 
 std::string PeerLinks::name(std::size_t rank) const {
   return options_.wording.rank(rank) + " (" + to_string(addresses_[rank]) + ")";
@@ -153,7 +91,10 @@ void PeerLinks::call(std::size_t rank, SteadyTime now) {
   call.socket = std::move(begun).value();
   call.state = State::kConnecting;
   call.answer_bytes = 0;
-  poller_.add(call.socket.fd(), kCalls + rank, EPOLLOUT);
+  if (poller_.add(call.socket.fd(), kCalls + rank, EPOLLOUT)) return;
+  const std::string why = std::strerror(errno);
+  call.socket.close();
+  call_again(rank, why, now);
 }
 
 void PeerLinks::drop_call(Call& call) {
@@ -217,30 +158,9 @@ void PeerLinks::open(std::size_t rank, TcpSocket socket) {
   opened_.push_back({rank, std::move(socket)});
 }
 
-void PeerLinks::accept_guests(SteadyTime now) {
-  while (true) {
-    Result<TcpSocket> socket = listener_->socket().accept(SteadyTime{});
-    if (!socket) return;
-    if (guests_.size() >= kMaxGuests) continue;
-    guests_.push_back({next_guest_++, std::move(socket).value(), now + kHelloTimeout, {}, 0});
-    poller_.add(guests_.back().socket.fd(), kGuests + guests_.back().id, EPOLLIN);
-  }
-}
-
-void PeerLinks::hear_guest(std::size_t index) {
-  Guest& guest = guests_[index];
-  const bool alive = read_hello(guest.socket, guest.said, guest.said_bytes);
-  if (alive && guest.said_bytes < sizeof(Hello)) return;
-  poller_.remove(guest.socket.fd());
-  Guest taken = std::move(guest);
-  guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(index));
-  if (alive) welcome(std::move(taken));
-}
-
-void PeerLinks::welcome(Guest guest) {
-  const std::size_t from = guest.said.from;
-  if (from >= options_.world_size || from == options_.rank ||
-      guest.said != hello(from, options_.rank)) {
+void PeerLinks::welcome(TcpSocket socket, const Hello& said) {
+  const std::size_t from = said.from;
+  if (from >= options_.world_size || from == options_.rank || said != hello(from, options_.rank)) {
     return;
   }
   Call& own = calls_[from];
@@ -248,19 +168,16 @@ void PeerLinks::welcome(Guest guest) {
   // Once the lower rank has said its Hello, its call counts: the other may have answered already.
   // Until then, any call that gets through does; perhaps only one direction is open.
   if (own.state == State::kGreeting && options_.rank < from) return;
-  if (!write_hello(guest.socket, hello(options_.rank, from))) return;
+  if (!write_hello(socket, hello(options_.rank, from))) return;
   drop_call(own);
-  open(from, std::move(guest.socket));
+  open(from, std::move(socket));
 }
 
 void PeerLinks::handle(const Poller::Ready& ready, SteadyTime now) {
-  if (ready.id == kListener) return accept_guests(now);
-  if (ready.id >= kGuests) {
-    const auto guest = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& each) {
-      return each.id == ready.id - kGuests;
+  if (ready.id == kListener || ready.id >= kGuests) {
+    return room_.handle(ready.id, now, [this](TcpSocket socket, const Hello& said) {
+      welcome(std::move(socket), said);
     });
-    if (guest != guests_.end()) hear_guest(static_cast<std::size_t>(guest - guests_.begin()));
-    return;
   }
   if (ready.id < kCalls) return;  // not a call or a guest
   const auto rank = static_cast<std::size_t>(ready.id - kCalls);
@@ -276,22 +193,18 @@ void PeerLinks::check_time(SteadyTime now) {
     const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
     if (is_missing && !call.said && now >= call.say_at) say_what_is_missing(rank);
   }
-  std::erase_if(guests_, [&](const Guest& guest) {
-    if (now < guest.until) return false;
-    poller_.remove(guest.socket.fd());
-    return true;
-  });
+  room_.check_time(now);
+  if (const auto news = room_.take_news()) std::fprintf(stderr, "atp: %s\n", news->c_str());
 }
 
 std::optional<SteadyTime> PeerLinks::next_timeout() const {
-  std::optional<SteadyTime> next;
+  std::optional<SteadyTime> next = room_.next_timeout();
   const auto consider = [&](SteadyTime time) { next = next ? std::min(*next, time) : time; };
   for (const Call& call : calls_) {
     if (call.state == State::kWaiting) consider(call.again_at);
     const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
     if (is_missing && !call.said) consider(call.say_at);
   }
-  for (const Guest& guest : guests_) consider(guest.until);
   return next;
 }
 

@@ -12,7 +12,7 @@
 #include "atp/collective/host/closed_in_child.h"
 #include "atp/collective/peer/frame.h"
 #include "atp/collective/recorder/flight_recorder.h"
-#include "atp/driver/tcp/hello.h"
+#include "atp/driver/tcp/guest_room.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
 // How two ranks get a connection: each calls the other's listener when it first needs it. If both
@@ -33,29 +33,6 @@ struct PeerOptions {
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
   // Gets warnings, on the group's thread. Null: they go to stderr, prefixed "atp: ".
   std::function<void(const std::string&)> on_warning;
-};
-
-// The descriptors that a group's thread waits for, each with an id.
-class Poller {
- public:
-  struct Ready {
-    std::uint64_t id = 0;
-    std::uint32_t events = 0;
-  };
-
-  static Result<Poller> create();
-  Poller(Poller&& other) noexcept;
-  Poller(const Poller&) = delete;
-  ~Poller();
-
-  void add(int fd, std::uint64_t id, std::uint32_t events);
-  void change(int fd, std::uint64_t id, std::uint32_t events);
-  void remove(int fd);
-  std::vector<Ready> wait(int timeout_ms);  // -1: forever
-
- private:
-  explicit Poller(int fd) : fd_(fd) {}
-  int fd_;
 };
 
 class PeerLinks {
@@ -106,14 +83,6 @@ class PeerLinks {
     std::size_t answer_bytes = 0;
     std::string why;  // the last call has failed
   };
-  struct Guest {
-    std::uint64_t id;
-    TcpSocket socket;
-    SteadyTime until;
-    Hello said;
-    std::size_t said_bytes = 0;
-  };
-
   Hello hello(std::size_t from, std::size_t to) const;
   void call(std::size_t rank, SteadyTime now);
   bool is_refused_for_good(Call& call, std::size_t rank, SteadyTime now) const;
@@ -123,9 +92,7 @@ class PeerLinks {
   void hear_answer(std::size_t rank, SteadyTime now);
   void open(std::size_t rank, TcpSocket socket);
   void drop_call(Call& call);
-  void accept_guests(SteadyTime now);
-  void hear_guest(std::size_t index);
-  void welcome(Guest guest);
+  void welcome(TcpSocket socket, const Hello& said);
   void say_what_is_missing(std::size_t rank);
 
   const PeerOptions& options_;
@@ -133,9 +100,8 @@ class PeerLinks {
   const ClosedInChild closed_in_child_;
   const std::vector<Endpoint> addresses_;
   Poller& poller_;
+  GuestRoom room_;
   std::vector<Call> calls_;  // by rank
-  std::vector<Guest> guests_;
-  std::uint64_t next_guest_ = 0;
   std::vector<Opened> opened_;
   std::optional<std::size_t> gone_;
 };

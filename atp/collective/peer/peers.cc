@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -138,7 +140,9 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
 
 Status Peers::Impl::start() {
   if (is_alone()) return ok_status();
-  poller_->add(thread_.waker().fd(), kWaker, EPOLLIN);
+  if (!poller_->add(thread_.waker().fd(), kWaker, EPOLLIN)) {
+    return Error{std::string("cannot wait for a descriptor (epoll): ") + std::strerror(errno)};
+  }
   return thread_.start("atp-peers", [self = shared_from_this()] { self->run(); });
 }
 

@@ -6,7 +6,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
-#include "atp/driver/tcp/hello.h"
+#include "atp/driver/tcp/guest_room.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -14,8 +14,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How long a stranger may hold up the meeting.
-constexpr std::chrono::seconds kHelloTimeout{2};
+// The poller's ids.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kGuests = 1;
 
 class Meeting {
  public:
@@ -36,7 +37,7 @@ class Meeting {
   Result<TcpSocket> call(Purpose purpose) const;
   Status await_answer(const TcpSocket& socket, Purpose purpose) const;
   Status accept_both(Neighbour& before) const;
-  void take(TcpSocket socket, Neighbour& before) const;
+  void welcome(TcpSocket socket, const Hello& said, Neighbour& before) const;
   Error unreachable(const std::string& why) const;
   Error not_called(const std::string& why) const;
 
@@ -88,22 +89,31 @@ Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) const {
 }
 
 // A caller that says the wrong thing is turned away, and the meeting continues.
-void Meeting::take(TcpSocket socket, Neighbour& before) const {
-  const SteadyTime until = std::min(until_, steady_clock::now() + kHelloTimeout);
-  Hello said;
-  if (!socket.receive_all(std::as_writable_bytes(std::span(&said, 1)), until).ok()) return;
+void Meeting::welcome(TcpSocket socket, const Hello& said, Neighbour& before) const {
   const auto purpose = purpose_of(said, hello(Purpose::kData, before_, options_.rank));
-  if (!purpose) return;
-  const Hello answer = hello(*purpose, options_.rank, before_);
-  if (!socket.send_all(std::as_bytes(std::span(&answer, 1)), until).ok()) return;
+  if (!purpose || !write_hello(socket, hello(*purpose, options_.rank, before_))) return;
   (*purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
 }
 
 Status Meeting::accept_both(Neighbour& before) const {
+  Result<Poller> poller = Poller::create();
+  if (!poller) return not_called(poller.error().message);
+  GuestRoom room(listener_, name(options_.rank), poller.value(), kListener, kGuests);
+  const auto judge = [&](TcpSocket socket, const Hello& said) {
+    welcome(std::move(socket), said, before);
+  };
+  std::string why = "no answer in time";
   while (!before.data.is_open() || !before.control.is_open()) {
-    Result<TcpSocket> socket = listener_.socket().accept(until_);
-    if (!socket) return not_called(socket.error().message);
-    take(std::move(socket).value(), before);
+    const SteadyTime now = steady_clock::now();
+    room.check_time(now);
+    if (const auto news = room.take_news()) why = *news;
+    if (now >= until_) return not_called(why);
+    const SteadyTime next = std::min(until_, room.next_timeout().value_or(until_));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+    const int timeout_ms = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
+    for (const Poller::Ready& each : poller.value().wait(timeout_ms)) {
+      room.handle(each.id, steady_clock::now(), judge);
+    }
   }
   return ok_status();
 }

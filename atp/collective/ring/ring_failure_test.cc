@@ -312,6 +312,16 @@ TEST(RingFailure, a_rank_that_never_comes_is_named_at_the_time_out) {
                     HasSubstr("within 0.3 s")));
 }
 
+TEST(RingFailure, silent_strangers_do_not_hold_up_the_meeting_one_after_another) {
+  const TestingRing ring(3);
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::vector<TcpSocket> silent;  // each may stay two seconds, and the meeting has ten
+  for (const Endpoint& at : ring.addresses()) {
+    for (int i = 0; i < 10; ++i) silent.push_back(TcpSocket::connect(at, soon).value());
+  }
+  ring.run([](std::size_t, Ring&) {});
+}
+
 TEST(RingFailure, strangers_and_ranks_of_other_groups_are_turned_away) {
   TestingRing ring(2);
   std::thread stranger([&] {

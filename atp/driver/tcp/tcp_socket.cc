@@ -31,11 +31,6 @@ Result<TcpSocket> open_for(const Endpoint& endpoint) {
   return TcpSocket(fd);
 }
 
-void send_at_once(int fd) {
-  const int yes = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-}
-
 // Retries after a signal. Returning early would make connect() take a pending connection for an
 // established one.
 bool wait_for(int fd, short events, SteadyTime until) {
@@ -105,7 +100,7 @@ Result<TcpSocket> TcpSocket::connect_once(const Endpoint& to, SteadyTime until) 
   if (!opened) return opened;
   const int error = try_to_connect(opened.value(), to, until);
   if (error != 0) return system_error(error);
-  send_at_once(opened.value().fd());
+  opened.value().send_at_once();
   return opened;
 }
 
@@ -114,7 +109,7 @@ Result<TcpSocket> TcpSocket::begin_connect(const Endpoint& to) {
   if (!opened) return opened;
   const int error = try_to_connect(opened.value(), to, SteadyTime{});
   if (error != 0 && error != ETIMEDOUT) return system_error(error);
-  send_at_once(opened.value().fd());
+  opened.value().send_at_once();
   return opened;
 }
 
@@ -131,16 +126,9 @@ Result<TcpSocket> TcpSocket::connect(const Endpoint& to, SteadyTime until) {
   }
 }
 
-Result<TcpSocket> TcpSocket::accept(SteadyTime until) const {
-  while (true) {
-    const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      send_at_once(fd);
-      return TcpSocket(fd);
-    }
-    if (!would_block() && errno != ECONNABORTED) return system_error(errno);
-    if (!wait_for(fd_, POLLIN, until)) return Error{kTooLate};
-  }
+void TcpSocket::send_at_once() const {
+  const int yes = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
 Status TcpSocket::send_all(std::span<const std::byte> bytes, SteadyTime until) const {

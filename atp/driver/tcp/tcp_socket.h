@@ -7,7 +7,8 @@
 #include "atp/base/result.h"
 #include "atp/wire/endpoint.h"
 
-// A TCP socket: non-blocking, without Nagle's delay, closed by the destructor.
+// A TCP socket: non-blocking, without Nagle's delay, closed by the destructor. acceptor.h accepts
+// connections.
 
 namespace atp {
 
@@ -30,8 +31,8 @@ class TcpSocket {
   // Does not wait. Once the socket is writable, connect_error() returns the outcome.
   static Result<TcpSocket> begin_connect(const Endpoint& to);
   int connect_error() const;  // 0, or an errno
-  // The next connection to a listening socket.
-  Result<TcpSocket> accept(SteadyTime until) const;
+  // Without Nagle's delay: for a connection from acceptor.h.
+  void send_at_once() const;
 
   // Both transfer everything or return an error.
   Status send_all(std::span<const std::byte> bytes, SteadyTime until) const;

@@ -1,0 +1,86 @@
+#include "atp/driver/tcp/guest_room.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class GuestRoomTest : public testing::Test {
+ protected:
+  TcpSocket connect() const { return TcpSocket::connect_once(listener_.address(), until_).value(); }
+  static void say(const TcpSocket& socket, std::uint64_t token) {
+    const Hello hello{.token = token};
+    EXPECT_TRUE(write_hello(socket, hello));
+  }
+  // Until so many guests have been welcomed.
+  void work(std::size_t welcomed) {
+    while (tokens_.size() < welcomed && steady_clock::now() < until_) {
+      for (const Poller::Ready& each : poller_.wait(10)) {
+        room_.handle(each.id, steady_clock::now(),
+                     [this](TcpSocket, const Hello& said) { tokens_.push_back(said.token); });
+      }
+    }
+  }
+
+  const SteadyTime until_ = steady_clock::now() + seconds(30);
+  const TcpListener listener_ = TcpListener::open("127.0.0.1:0").value();
+  Poller poller_ = Poller::create().value();
+  GuestRoom room_{listener_, "rank 3", poller_, 1, 100};
+  std::vector<std::uint64_t> tokens_;
+};
+
+TEST_F(GuestRoomTest, HearsAGuestWhileManyBeforeItSayNothing) {
+  std::vector<TcpSocket> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(connect());
+  const TcpSocket speaks = connect();
+  say(speaks, 5);
+  work(1);
+  EXPECT_THAT(tokens_, testing::ElementsAre(5));
+  EXPECT_LT(steady_clock::now(), until_ - seconds(28)) << "two seconds for all of the silent ones";
+}
+
+TEST_F(GuestRoomTest, HearsAGuestWhoseHelloComesInPieces) {
+  const TcpSocket slow = connect();
+  const Hello hello{.token = 7};
+  const auto bytes = std::as_bytes(std::span(&hello, 1));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_TRUE(slow.send_all(bytes.subspan(i, 1), until_));
+    for (const Poller::Ready& each : poller_.wait(10)) {
+      room_.handle(each.id, steady_clock::now(),
+                   [this](TcpSocket, const Hello& said) { tokens_.push_back(said.token); });
+    }
+  }
+  work(1);
+  EXPECT_THAT(tokens_, testing::ElementsAre(7));
+}
+
+TEST_F(GuestRoomTest, ClosesAGuestThatSaysNothingForTwoSeconds) {
+  const TcpSocket silent = connect();
+  const auto welcome = [](TcpSocket, const Hello&) {};
+  for (const Poller::Ready& each : poller_.wait(1000)) {
+    room_.handle(each.id, steady_clock::now(), welcome);
+  }
+  ASSERT_TRUE(room_.next_timeout());
+  room_.check_time(*room_.next_timeout());
+  std::byte byte{};
+  EXPECT_FALSE(silent.receive_all({&byte, 1}, until_).ok());
+  EXPECT_FALSE(room_.next_timeout());
+}
+
+TEST_F(GuestRoomTest, KeepsFewerGuestsThanThereAreStrangers) {
+  std::vector<TcpSocket> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(connect());
+  const TcpSocket speaks = connect();
+  say(speaks, 9);
+  work(1);
+  EXPECT_THAT(tokens_, testing::ElementsAre(9));
+  EXPECT_THAT(room_.take_news().value_or(""), testing::HasSubstr("closing the oldest"));
+}
+
+}  // namespace
+}  // namespace atp

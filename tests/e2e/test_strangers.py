@@ -1,0 +1,144 @@
+"""TCP clients that nobody knows, and logs that nobody reads, do not disturb a node."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import pytest
+
+from lab.ports import free_ports
+
+SECONDS = 20
+LIMIT = 64  # descriptors of a node
+
+
+@pytest.fixture
+def few_descriptors(cluster, monkeypatch):
+    """Nodes and views that start from now on have few."""
+    script = cluster.folder / "few"
+    script.write_text(f'#!/bin/sh\nulimit -n {LIMIT} && exec "{cluster.atp}" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(cluster, "atp", script)
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
+
+
+def idle(port, count):
+    """So many clients that say nothing, or only the beginning of a request."""
+    clients = contextlib.ExitStack()
+    for i in range(count):
+        client = clients.enter_context(socket.create_connection(("127.0.0.1", port), SECONDS))
+        if i % 2:
+            with contextlib.suppress(OSError):  # it may be closed already
+                client.sendall(b"GET /")
+    return clients
+
+
+def read(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=SECONDS) as reply:
+        return reply.read().decode()
+
+
+def answers(cluster, address):
+    asked = subprocess.run([cluster.atp, "status", address, "--json"], capture_output=True)
+    return asked.returncode == 0 and "role" in json.loads(asked.stdout)
+
+
+@pytest.mark.parametrize("service", ["metrics", "status"])
+def test_idle_clients_of_a_switch_stop_neither_readers_nor_sums(cluster, few_descriptors, service):
+    metrics = free_ports(1)[0]
+    cluster.start_server()
+    switch = cluster.start_switch("--metrics", f"127.0.0.1:{metrics}")
+    ranks = cluster.start_ranks(2, cluster.endless_bench())
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
+
+    def completed():
+        page = read(metrics, "/metrics")
+        (line,) = [x for x in page.splitlines() if x.startswith("atp_switch_gradients_summed_total")]
+        return float(line.split()[-1])
+
+    before = len(switch.output())
+    with idle(metrics if service == "metrics" else cluster.switch_port, 10 * LIMIT):
+        for _ in range(5):
+            assert answers(cluster, cluster.switch_address)
+        first = completed()
+        cluster.wait_until(lambda: completed() > first, "new sums", SECONDS)
+        assert len(os.listdir(f"/proc/{switch.popen.pid}/fd")) < LIMIT
+    said = switch.output()[before:]
+    assert len(said) < 1000 and said.count("closing the oldest") == 1, said
+
+
+def test_idle_clients_of_the_view_keep_no_reader_out(cluster, few_descriptors):
+    cluster.start_server()
+    port = free_ports(1)[0]
+    view = cluster.start(
+        "view", [cluster.atp, "view", "--listen", f"127.0.0.1:{port}", cluster.server_address]
+    )
+    cluster.wait_until(lambda: "atp view of" in view.output(), "the page", SECONDS)
+    before = len(view.output())
+    with idle(port, 10 * LIMIT):
+        for _ in range(5):
+            assert json.loads(read(port, "/view.json"))["nodes"]
+    said = view.output()[before:]
+    assert len(said) < 1000 and said.count("closing the oldest") == 1, said
+
+
+def test_a_node_whose_metrics_are_requested_for_another_host_refuses_and_says_what_to_do(cluster):
+    port = free_ports(1)[0]
+    cluster.start_server("--metrics", f"127.0.0.1:{port}", "--host-name", "a0.example.org")
+    for host, status in (("evil.example", 403), ("a0.example.org:9500", 200), ("localhost", 200)):
+        with socket.create_connection(("127.0.0.1", port), SECONDS) as client:
+            client.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            reply = client.makefile().read()
+        assert f" {status} " in reply.splitlines()[0], host
+        assert ("--host-name" in reply) == (status == 403)
+
+
+def test_a_node_goes_on_when_the_reader_of_its_log_has_gone(cluster):
+    for role, port in (("server", cluster.server_port), ("switch", cluster.switch_port)):
+        node = subprocess.Popen(
+            [cluster.atp, role, "--listen", f"127.0.0.1:{port}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert b"listening on" in node.stdout.readline()
+        node.stdout.close()
+        node.send_signal(signal.SIGHUP)  # which it logs
+        cluster.wait_until(lambda p=port: answers(cluster, f"127.0.0.1:{p}"), role, SECONDS)
+        assert node.poll() is None
+        node.terminate()
+        assert node.wait(SECONDS) == 0
+
+
+def test_a_job_goes_on_when_the_reader_of_its_output_has_gone(cluster):
+    done = cluster.folder / "done"
+    script = (
+        f"echo a; while ! test -e {cluster.folder}/go; do sleep 0.1; done; echo b; touch {done}"
+    )
+    options = ["-n", "2", "--tag-output", "--switch"]
+    job = subprocess.Popen(
+        [cluster.atp, "run", *options, "--", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert job.stdout.readline()
+    job.stdout.close()
+    (cluster.folder / "go").touch()
+    assert job.wait(SECONDS) == 0
+    assert done.exists()
+
+
+@pytest.mark.parametrize("command", [["sim", "--count", "2000"], ["help", "run"]])
+def test_a_command_that_only_prints_ends_quietly_with_its_reader(cluster, command):
+    process = subprocess.Popen(
+        [cluster.atp, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    _, said = process.communicate(timeout=SECONDS)
+    assert b"cannot write" not in said, said
