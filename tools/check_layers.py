@@ -27,7 +27,8 @@ ALLOWED = {
     "atp/driver/udp": ["atp/base", "atp/wire", "atp/core", "atp/driver/keys"],
     "atp/driver/tcp": ["atp/base", "atp/wire", "atp/driver/udp"],
     "atp/collective/recorder": ["atp/base"],
-    "atp/collective/host": ["atp/base", "atp/wire", "atp/core/worker"],
+    "atp/collective/waits": ["atp/base"],
+    "atp/collective/host": ["atp/base", "atp/wire", "atp/core/worker", "atp/collective/waits"],
     "atp/collective": [
         "atp/base",
         "atp/wire",
@@ -35,6 +36,7 @@ ALLOWED = {
         "atp/driver/**",
         "atp/collective/host",
         "atp/collective/recorder",
+        "atp/collective/waits",
     ],
     "atp/collective/ring": [
         "atp/base",
@@ -44,6 +46,7 @@ ALLOWED = {
         "atp/collective",
         "atp/collective/host",
         "atp/collective/recorder",
+        "atp/collective/waits",
     ],
     "atp/collective/peer": [
         "atp/base",
@@ -52,6 +55,7 @@ ALLOWED = {
         "atp/collective",
         "atp/collective/host",
         "atp/collective/recorder",
+        "atp/collective/waits",
     ],
     "atp/planner": ["atp/base"],
     "atp/config/text": ["atp/base"],

@@ -189,8 +189,7 @@ void Communicator::Impl::close(const std::string& why) {
 }
 
 void CommunicatorOptions::warn(const std::string& text) const {
-  on_warning ? on_warning(text)
-             : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
+  on_warning ? on_warning(text) : tell_on_stderr(text);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& asked) {

@@ -19,6 +19,7 @@
 #include "atp/collective/host/uplink.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/result_digest.h"
+#include "atp/collective/waits/late_ranks.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
 #include "atp/driver/keys/rank_key.h"
@@ -125,13 +126,6 @@ using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;
 class Way;
-
-// Ranks that an operation waits for, while others have contributed to it.
-struct WaitedForRanks {
-  std::vector<Rank> ranks;
-  Duration waited{};
-  std::string operation;  // "all_reduce #17 (1,000 values)"; empty: an internal one
-};
 
 // A tensor, reduced in place: `count` values of the type, in host byte order, aligned for it.
 struct Values {

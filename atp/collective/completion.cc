@@ -1,6 +1,7 @@
 #include "atp/collective/completion.h"
 
 #include "atp/base/check.h"
+#include "atp/base/interrupt.h"
 
 namespace atp {
 
@@ -21,6 +22,12 @@ Status Completion::wait() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [this] { return result_.has_value(); });
   return *result_;
+}
+
+bool Completion::wait_or_interrupted() {
+  std::unique_lock lock(mutex_);
+  return atp::wait_or_interrupted(ended_, lock, std::chrono::steady_clock::time_point::max(),
+                                  [this] { return result_.has_value(); });
 }
 
 bool Completion::done() const {

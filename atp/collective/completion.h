@@ -20,6 +20,7 @@ class Completion {
   // The caller must own a reference to this object until it returns: those who wait may be gone.
   void finish(Status result);
   Status wait();
+  bool wait_or_interrupted();  // false: it has not ended
   bool done() const;
 
  private:

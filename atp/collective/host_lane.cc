@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "atp/base/interrupt.h"
 #include "atp/collective/failure_text.h"
 #include "atp/collective/number_text.h"
 
@@ -126,6 +127,7 @@ Result<bool> HostLane::hear_of_leaders() {
       const HostBoard::Verdict verdict = engine_.verdict();
       if (verdict != HostBoard::Verdict::kNone) return verdict == HostBoard::Verdict::kSend;
       if (engine_.failure()) return Error{*engine_.failure()};
+      if (interrupted()) return Error{"the wait was interrupted"};
       if (SteadyClock::now() >= until)
         engine_.give_up(engine_.leader_text() + " makes no progress");
     }
@@ -145,12 +147,17 @@ void HostLane::help(PendingOperation& operation) {
   if (driving) {
     const Thread::Role role(thread_);
     round();
+    auto check_at = SteadyClock::now() + kBetweenInterruptChecks;
     while (!operation.done()) {
       engine_.wait();
       round();
+      if (SteadyClock::now() < check_at) continue;
+      check_at = SteadyClock::now() + kBetweenInterruptChecks;
+      driving.unlock();  // the check may take other locks
+      if (interrupted() || !driving.try_lock()) break;
     }
-    if (!is_busy()) return;
-    driving.unlock();
+    if (driving && !is_busy()) return;
+    if (driving) driving.unlock();
   }
   thread_.waker().wake();
 }
@@ -176,49 +183,41 @@ void HostLane::round() {
   while (more) {
     auto commands = thread_.take();
     const SteadyClock::time_point now = clock_.now();
+    const auto guarded = [this](const auto& step) {
+      thread_.guarded("rank " + std::to_string(options_.rank), step,
+                      [this](const std::string& why) { engine_.give_up(why); });
+    };
     for (auto& operation : commands.submitted) {
-      engine_.submit(host_operation(*operation, options_.world_size), now);
-      pending_.push_back(std::move(operation));
+      pending_.push_back(operation);
+      guarded([&] { engine_.submit(host_operation(*operation, options_.world_size), now); });
     }
     if (commands.leave) {
       engine_.leave(*commands.leave);
       if (uplink_ != nullptr && *commands.leave != kShutDown) uplink_->give_up(*commands.leave);
       left_ = true;
     }
-    engine_.work(now);
+    guarded([&] { engine_.work(now); });
     record_waits();
-    if (const auto warning = engine_.take_warning()) warn(*warning);
+    while (const auto line = engine_.take_line()) thread_.tell(*line, options_.on_warning);
     auto ended = take_ended();
     // A callback may submit the next operation.
-    more = thread_.publish({.pending = pending_.size(),
-                            .left = left_,
-                            .failure = engine_.failure(),
-                            .failure_kind = engine_.failure_kind(),
-                            .report = {engine_.counters(), engine_waits(now)}},
-                           std::move(ended));
+    more =
+        thread_.publish({.pending = pending_.size(),
+                         .left = left_,
+                         .failure = engine_.failure(),
+                         .failure_kind = engine_.failure_kind(),
+                         .report = {engine_.counters(), engine_waits(now), engine_.late().waits()}},
+                        std::move(ended));
   }
 }
 
 // The engine's failure does not say whom it was waiting for last.
 void HostLane::record_waits() {
-  if (engine_.waiting()) {
-    waited_for_ = engine_.waiting()->ranks;
-  } else if (!engine_.failure()) {
-    waited_for_ = {};
-  }
+  if (!engine_.failure() || !engine_.late().ranks().empty()) waited_for_ = engine_.late().ranks();
   if (left_ || !engine_.failure() || waited_for_.empty() || !options_.recorded) return;
-  options_.recorded->failed(*engine_.failure(), waited_ranks());
-}
-
-std::vector<std::size_t> HostLane::waited_ranks() const {
   std::vector<std::size_t> ranks;
   waited_for_.for_each([&](Rank rank) { ranks.push_back(rank); });
-  return ranks;
-}
-
-void HostLane::warn(const std::string& text) {
-  if (options_.recorded) options_.recorded->note(RecordedKind::kWaiting, text, waited_ranks());
-  options_.warn(text);
+  options_.recorded->failed(*engine_.failure(), ranks);
 }
 
 std::vector<EndedOperation<PendingOperation>> HostLane::take_ended() {
@@ -251,16 +250,15 @@ void HostLane::abort(const std::string& why) {
 }
 
 std::optional<WaitedForRanks> HostLane::engine_waits(SteadyClock::time_point now) const {
-  const auto waiting = engine_.waiting();
-  if (!waiting || pending_.empty()) return std::nullopt;
-  WaitedForRanks waited{
-      .ranks = {}, .waited = now - waiting->since, .operation = pending_.front()->text()};
-  waiting->ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
-  return waited;
+  if (pending_.empty()) return std::nullopt;
+  return engine_.late().waited_for(now, pending_.front()->text());
 }
 
 std::map<Rank, Duration> HostLane::waits() const {
-  return uplink_ == nullptr ? std::map<Rank, Duration>() : uplink_->waits();
+  std::map<Rank, Duration> waits = thread_.report().waits;
+  if (uplink_ == nullptr) return waits;
+  for (const auto& [rank, waited] : uplink_->waits()) waits[rank] += waited;
+  return waits;
 }
 
 std::optional<WaitedForRanks> HostLane::waited_for() const {

@@ -13,12 +13,6 @@
 
 namespace atp {
 
-// The engine's state that callers can read.
-struct HostLaneReport {
-  HostCounters counters;
-  std::optional<WaitedForRanks> waited_for;
-};
-
 // A communicator's path through the memory of its host.
 //
 // The engine is driven by the lane's thread, or by the caller of an operation that waits for it
@@ -28,7 +22,7 @@ struct HostLaneReport {
 //
 // If the job has several hosts, the leader of this one connects it with the others, before there
 // are operations.
-class HostLane final : public WayWithThread<HostLaneReport>,
+class HostLane final : public WayWithThread<ThreadReport<HostCounters>>,
                        public std::enable_shared_from_this<HostLane> {
  public:
   static Result<std::shared_ptr<HostLane>> open(const CommunicatorOptions& options,
@@ -52,7 +46,7 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override;
   std::optional<WaitedForRanks> waited_for() const override;
-  std::map<Rank, Duration> waits() const override;  // of the hosts' leaders
+  std::map<Rank, Duration> waits() const override;
 
  private:
   void run();
@@ -61,8 +55,6 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   std::vector<EndedOperation<PendingOperation>> take_ended();
   std::optional<WaitedForRanks> engine_waits(std::chrono::steady_clock::time_point now) const;
   void record_waits();
-  std::vector<std::size_t> waited_ranks() const;
-  void warn(const std::string& text);
   bool is_busy() const { return !pending_.empty(); }
 
   const CommunicatorOptions options_;

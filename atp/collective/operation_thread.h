@@ -5,8 +5,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,12 +17,14 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
+#include "atp/base/interrupt.h"
 #include "atp/base/result.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/completion.h"
 #include "atp/collective/quiet_thread.h"
 #include "atp/collective/recorder/flight_recorder.h"
+#include "atp/collective/waits/late_ranks.h"
 #include "atp/driver/udp/waker.h"
 
 namespace atp {
@@ -27,6 +32,14 @@ namespace atp {
 inline std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds timeout) {
   return std::chrono::steady_clock::now() + bounded_timeout(timeout);
 }
+
+// What a thread that carries out operations tells the callers about them.
+template <class Counters>
+struct ThreadReport {
+  Counters counters;
+  std::optional<WaitedForRanks> waited_for;
+  std::map<Rank, Duration> waits;
+};
 
 // A thread that carries out operations, and the data that it shares with its callers under one
 // mutex: callers put in operations and the request to leave; the thread publishes progress, failure
@@ -108,14 +121,16 @@ class OperationThread {
   template <class Condition>
   void wait_until(const Condition& condition) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return condition(progress_.report); });
+    wait_or_interrupted(changed_, lock, SteadyTime::max(),
+                        [&] { return condition(progress_.report); });
   }
   bool on_own_thread() const { return running_here == this; }
 
   // False: at `until` there were still operations in flight.
   bool wait_until_idle(SteadyTime until) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, until, [this] { return closing_ || in_flight() == 0; });
+    return wait_or_interrupted(changed_, lock, until,
+                               [this] { return closing_ || in_flight() == 0; });
   }
 
   // Asks the thread to leave without waiting; shutdown() or close() must still follow.
@@ -189,6 +204,28 @@ class OperationThread {
 
   // For the thread.
 
+  // Takes a step of `rank`. What it needs may not fit into memory, which must not end the process:
+  // `fail` then gets the reason.
+  template <class Step, class Fail>
+  static void guarded(const std::string& rank, const Step& step, const Fail& fail) {
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      fail(rank +
+           " has no memory left for this operation: raise its limit (ulimit -v, or that of "
+           "the container), or use smaller tensors");
+    }
+  }
+  // Passes on news about a wait: to the record, and to `warn` or, without one, to stderr.
+  void tell(const LateRanks::Line& line, const std::function<void(const std::string&)>& warn) {
+    if (recorded_) {
+      std::vector<std::size_t> ranks;
+      line.ranks.for_each([&](Rank rank) { ranks.push_back(rank); });
+      recorded_->note(line.is_over ? RecordedKind::kWaitingOver : RecordedKind::kWaiting, line.text,
+                      ranks);
+    }
+    warn ? warn(line.text) : tell_on_stderr(line.text);
+  }
   // Makes the current thread act as this one while it lives. One at a time.
   class Role {
    public:
@@ -262,7 +299,7 @@ class OperationThread {
       stop_by_ = until;
       return;
     }
-    changed_.wait_until(lock, until, [this] { return progress_.left; });
+    wait_or_interrupted(changed_, lock, until, [this] { return progress_.left; });
     lock.unlock();
     waker_->stop();
     thread_.join();

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "atp/base/interrupt.h"
 #include "atp/collective/quiet_thread.h"
 #include "atp/driver/udp/event_loop.h"
 #include "atp/driver/udp/path_mtu.h"
@@ -128,7 +129,7 @@ bool OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::ti
   const std::uint64_t before = board_.looked;
   bool was_there = false;
   waker_->wake();
-  const bool left = changed_.wait_until(lock, until, [&] {
+  const bool left = wait_or_interrupted(changed_, lock, until, [&] {
     if (board_.looked == before) return false;
     const bool there = std::find(board_.jobs.begin(), board_.jobs.end(), job) != board_.jobs.end();
     was_there |= there;

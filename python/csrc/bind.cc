@@ -18,6 +18,7 @@
 #include "python/csrc/peer_requests.h"
 #include "python/csrc/reconfigurable_group.h"
 #include "python/csrc/ring_group.h"
+#include "python/csrc/signals.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (the source
 // of the route, how a group agrees on its job) is in Python, in atp/torch.
@@ -105,6 +106,7 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::st
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
+  throw_if_interrupted();
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
   return std::move(communicator.value());
 }
@@ -229,6 +231,7 @@ std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds tim
   const Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
   TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
   auto ring = Ring::connect(listener, options, endpoints.value());
+  throw_if_interrupted();
   TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
   return std::make_unique<ConnectedRing>(std::move(ring.value()));
 }
@@ -478,6 +481,7 @@ PYBIND11_MODULE(_C, module) {
   using namespace atp::pytorch;  // NOLINT: nothing else is defined here
   // Defines the base class, and loads the libraries that this module was linked against.
   py::module_::import("torch.distributed");
+  let_signals_interrupt_waits();
 
   module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
              py::call_guard<py::gil_scoped_release>());

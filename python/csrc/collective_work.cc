@@ -3,7 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "atp/base/interrupt.h"
 #include "atp/collective/recorder/record_files.h"
+#include "python/csrc/signals.h"
 
 namespace atp::pytorch {
 namespace {
@@ -85,7 +87,16 @@ bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
-  return Work::wait(timeout);
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_limited = timeout != kNoTimeout;
+  {
+    std::unique_lock lock(mutex_);
+    wait_or_interrupted(cv_, lock,
+                        is_limited ? now + timeout : std::chrono::steady_clock::time_point::max(),
+                        [this] { return completed_; });
+  }
+  throw_if_interrupted();
+  return Work::wait(is_limited ? std::chrono::milliseconds(1) : timeout);
 }
 
 }  // namespace atp::pytorch

@@ -213,11 +213,11 @@ ProcessGroupATP::Counts InNetworkGroup::counters() const {
   return communicator_ == nullptr ? Counts() : communicator_->counters();
 }
 
-std::optional<WaitedForRanks> InNetworkGroup::waited_for() const {
+std::optional<WaitedForRanks> InNetworkGroup::transport_waited_for() const {
   return communicator_ == nullptr ? std::nullopt : communicator_->waited_for();
 }
 
-std::map<Rank, Duration> InNetworkGroup::waits() const {
+std::map<Rank, Duration> InNetworkGroup::transport_waits() const {
   return communicator_ == nullptr ? std::map<Rank, Duration>() : communicator_->waits();
 }
 

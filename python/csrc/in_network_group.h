@@ -65,8 +65,8 @@ class InNetworkGroup : public ProcessGroupATP {
 
   Counts counters() const override;
   std::size_t values_per_fragment() const override;
-  std::optional<WaitedForRanks> waited_for() const override;
-  std::map<Rank, Duration> waits() const override;
+  std::optional<WaitedForRanks> transport_waited_for() const override;
+  std::map<Rank, Duration> transport_waits() const override;
 
  protected:
   void leave_transport() override;

@@ -8,6 +8,7 @@
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/overlap.h"
 #include "python/csrc/peer_requests.h"
+#include "python/csrc/signals.h"
 
 // The life of a collective: its checks, its number and its work, and the end of the group. The
 // collectives themselves are in peers_collectives.cc and peers_reductions.cc.
@@ -184,16 +185,53 @@ PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, PeerReq
   return work;
 }
 
+// Ends a work on the thread that waits for it; on the completion's, if that has been interrupted.
+class PeersBackend::Caller {
+ public:
+  Caller(OwnWork work, CompletionPool::Expected expected)
+      : work_(std::move(work)), expected_(std::move(expected)) {}
+
+  // For the peers' thread.
+  void end_part(const Status& status) {
+    if (!work_->end_part(text_of(status))) return;
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    if (has_left_) expected_.end(ended(work_));
+  }
+  void end() { expected_.end_here(ended(work_)); }
+  // The operation goes on without its caller.
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    has_left_ = true;
+    if (has_ended_) expected_.end(ended(work_));
+  }
+
+ private:
+  const OwnWork work_;
+  CompletionPool::Expected expected_;
+  std::mutex mutex_;
+  bool has_ended_ = false;
+  bool has_left_ = false;
+};
+
 // No caller has the work yet, so no other thread needs to run callbacks, and this thread would wait
 // next.
 PeersBackend::WorkPtr PeersBackend::carry_out_here(const OwnWork& work,
                                                    std::vector<PeerRequest> requests) {
-  CompletionPool::Expected expected = completion_->expect();
+  const auto caller = std::make_shared<Caller>(work, completion_->expect());
   work->expect_parts(requests.size());
   std::vector<PeerHandle> handles;
-  for (PeerRequest& request : requests) handles.push_back(peers_->submit(std::move(request)));
-  for (const PeerHandle& handle : handles) work->end_part(text_of(handle.wait()));
-  expected.end_here(ended(work));
+  for (PeerRequest& request : requests) {
+    request.on_done = [caller](const Status& status) { caller->end_part(status); };
+    handles.push_back(peers_->submit(std::move(request)));
+  }
+  for (const PeerHandle& handle : handles) {
+    if (handle.wait_or_interrupted()) continue;
+    caller->leave();
+    throw_if_interrupted();
+    return work;
+  }
+  caller->end();
   return work;
 }
 
@@ -259,6 +297,7 @@ PeersBackend::WorkPtr PeersBackend::barrier(const c10d::BarrierOptions& options)
   request.number = peers_->reserve(1);
   if (!options.asyncOp) {
     completion_->wait_until_settled(earlier);
+    throw_if_interrupted();
     return carry_out_here(work, {std::move(request)});
   }
   const EndPart end_part = expect_parts(work, 2);
@@ -277,6 +316,7 @@ void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   request.timeout = std::max(timeout_of(options.timeout), std::chrono::milliseconds(1));
   request.number = peers_->reserve(1);
   completion_->wait_until_settled(completion_->mark());
+  throw_if_interrupted();
   carry_out_here(work, {std::move(request)})->wait();
 }
 
@@ -287,6 +327,14 @@ void PeersBackend::shutdown() {
 
 void PeersBackend::give_up_peers() {
   if (!is_forked() && peers_ != nullptr) peers_->give_up(leaving_because());
+}
+
+std::optional<WaitedForRanks> PeersBackend::peers_waited_for() const {
+  return peers_ == nullptr ? std::nullopt : peers_->waited_for();
+}
+
+std::map<Rank, Duration> PeersBackend::peers_waits() const {
+  return peers_ == nullptr ? std::map<Rank, Duration>() : peers_->waits();
 }
 
 FailureKind PeersBackend::peers_failure() const {

@@ -152,6 +152,8 @@ class PeersBackend : public c10d::Backend {
   }
   void give_up_peers();
   FailureKind peers_failure() const;
+  std::optional<WaitedForRanks> peers_waited_for() const;
+  std::map<Rank, Duration> peers_waits() const;
   // Ends the connections and then the threads, which finish the operations in progress; the last
   // step of a final class's destructor. In a forked child it leaves both alone.
   void end_threads();
@@ -186,6 +188,7 @@ class PeersBackend : public c10d::Backend {
   // Fills in the rest of `start`.
   void record(const OwnWork& work, OperationStart start, at::TensorList inputs,
               const Tensors& results);
+  class Caller;
   EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
   CompletionPool& transfer_completion();
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "python/csrc/signals.h"
+
 namespace atp::pytorch {
 
 ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout)
@@ -47,6 +49,7 @@ void ProcessGroupATP::shutdown() {
   if (is_forked() || close()) return;
   // A callback may destroy its own group; it cannot wait for itself.
   if (!completion().on_own_thread()) completion().wait_until_idle();
+  throw_if_interrupted();
   share_failure();
   leave_transport();
   PeersBackend::shutdown();
@@ -67,6 +70,19 @@ void ProcessGroupATP::abort() {
   give_up_peers();
   abort_transport();
   PeersBackend::abort();
+}
+
+std::optional<WaitedForRanks> ProcessGroupATP::waited_for() const {
+  const auto in_transport = transport_waited_for();
+  const auto at_peers = peers_waited_for();
+  if (!in_transport || !at_peers) return in_transport ? in_transport : at_peers;
+  return at_peers->waited > in_transport->waited ? at_peers : in_transport;
+}
+
+std::map<Rank, Duration> ProcessGroupATP::waits() const {
+  std::map<Rank, Duration> waits = transport_waits();
+  for (const auto& [rank, waited] : peers_waits()) waits[rank] += waited;
+  return waits;
 }
 
 c10d::ErrorType ProcessGroupATP::getError() {

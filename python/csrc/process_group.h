@@ -76,8 +76,8 @@ class ProcessGroupATP : public PeersBackend {
   virtual Counts counters() const = 0;
   virtual std::size_t values_per_fragment() const { return 0; }
   // The ranks that the oldest operation has waited for, if for a second or more.
-  virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
-  virtual std::map<Rank, Duration> waits() const { return {}; }
+  std::optional<WaitedForRanks> waited_for() const;
+  std::map<Rank, Duration> waits() const;
 
   // Why a group with algorithm="auto" sums as it does; else empty. Set before the group is
   // published.
@@ -95,6 +95,8 @@ class ProcessGroupATP : public PeersBackend {
   // No operation is in progress afterwards.
   virtual void destroy_transport() = 0;
   virtual FailureKind transport_failure() const = 0;
+  virtual std::optional<WaitedForRanks> transport_waited_for() const { return std::nullopt; }
+  virtual std::map<Rank, Duration> transport_waits() const { return {}; }
 
  private:
   const c10::intrusive_ptr<GroupOptions> options_;

@@ -24,11 +24,14 @@ constexpr std::chrono::milliseconds kSlowYield{1};
 constexpr int kWaitsWithoutYields = 256;
 // The maximum sleep after that: its own process may have news for it.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
+// A step handles a piece, so a round stays far below RunningClock::kLateAtMost: otherwise the clock
+// would take a long round for a pause in which the process was stopped.
+constexpr int kStepsInARound = 32;
 
 }  // namespace
 
 HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
-    : place_(std::move(place)), options_(std::move(options)), rows_(ranks()) {}
+    : place_(std::move(place)), options_(std::move(options)), rows_(ranks()), seen_(ranks()) {}
 
 HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
   HostOperationHeader header{.number = operation.number,
@@ -44,9 +47,13 @@ HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
 }
 
 void HostEngine::submit(const HostOperation& operation, Time now) {
-  if (operations_.empty()) note_progress(now);
-  const Time end = operation.timeout_is_total ? now + patience(operation) : Time::max();
-  ends_by_ = std::min(ends_by_, end);
+  if (operations_.empty()) {
+    progress_at_ = now;
+    look_at_ = now + kBetweenLooks;
+  }
+  std::optional<Time> end;
+  if (operation.timeout_is_total) end = now + patience(operation);
+  ends_.add(end);
   operations_.emplace_back(operation, called_++, end, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
   if (failure_) fail_all(*failure_, failure_kind_);
@@ -67,10 +74,14 @@ void HostEngine::work(Time now) {
     }
   }
   bool moved = false;
-  while (!failure_ && step()) moved = true;
+  for (int i = 0; i < kStepsInARound && !failure_ && step(); ++i) moved = true;
   if (failure_) return;
-  if (moved) note_progress(now);
-  if (!operations_.empty()) watch(now);
+  if (moved) progress_at_ = now;
+  if (!operations_.empty()) {
+    watch(now);
+  } else if (!late_.ranks().empty()) {
+    note_late(now, {}, std::nullopt);
+  }
 }
 
 void HostEngine::wait() {
@@ -287,12 +298,8 @@ void HostEngine::take() {
 }
 
 void HostEngine::end_first() {
-  const bool was_limited = operations_.front().ends_by != Time::max();
   operations_.pop_front();
-  if (was_limited) {
-    ends_by_ = Time::max();
-    for (const Entry& entry : operations_) ends_by_ = std::min(ends_by_, entry.ends_by);
-  }
+  ends_.remove_oldest();
   ++completed_;
   counters_.add(HostCounter::kOperationsCompleted);
 }

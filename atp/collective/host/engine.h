@@ -20,6 +20,8 @@
 #include "atp/collective/host/outgoing_sums.h"
 #include "atp/collective/host/row_reduction.h"
 #include "atp/collective/host/uplink.h"
+#include "atp/collective/waits/earliest_end.h"
+#include "atp/collective/waits/late_ranks.h"
 
 // All-reduces, and other collectives, of the ranks of one host, in their shared segment. One thread
 // at a time drives it: work() does everything that can be done at once, and wait() sleeps until
@@ -118,7 +120,8 @@ class HostEngine {
 
   // Queues an operation behind those submitted before; after a failure it fails at once.
   void submit(const HostOperation& operation, Time now);
-  // Does everything that can be done at once; if there is nothing, checks for failures.
+  // Does what can be done at once, but only for a moment, so that the caller's clock is read while
+  // a large tensor moves; and checks for failures and time-outs.
   void work(Time now);
   // Waits until there is more to do, but only briefly: the caller may have other news.
   void wait();
@@ -127,17 +130,9 @@ class HostEngine {
   // Why the job has failed, if it has.
   const std::optional<std::string>& failure() const { return failure_; }
   FailureKind failure_kind() const { return failure_kind_; }
-  // A warning that an operation has waited for ranks for a while, or that they have resumed; each
-  // is returned once.
-  std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
-  struct Waiting {
-    RankSet ranks;  // of the job
-    Time since;
-    bool is_told = false;             // a warning was given
-    RankSet here;                     // by their numbers on this host
-    std::vector<std::uint64_t> done;  // how far each of these had got by then
-  };
-  const std::optional<Waiting>& waiting() const { return waiting_; }
+  // The ranks of this host that the oldest operation waits for, by their numbers in the job.
+  const LateRanks& late() const { return late_; }
+  std::optional<LateRanks::Line> take_line() { return late_.take_line(); }
   // Tells the others that this rank leaves. Pending operations fail.
   void leave(const std::string& why);
 
@@ -145,7 +140,7 @@ class HostEngine {
 
  private:
   struct Entry {
-    Entry(const HostOperation& operation, std::uint64_t its_turn, Time its_end,
+    Entry(const HostOperation& operation, std::uint64_t its_turn, std::optional<Time> its_end,
           std::size_t world_size)
         : asked(operation),
           turn(its_turn),
@@ -164,8 +159,8 @@ class HostEngine {
     bool exchanges() const { return atp::exchanges(collective()); }
     std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
     HostOperation asked;
-    std::uint64_t turn;  // its place among all submitted
-    Time ends_by;        // then it fails even if it makes progress; the maximum: never
+    std::uint64_t turn;           // its place among all submitted
+    std::optional<Time> ends_by;  // then it fails even if it makes progress
     HostOperationHeader header;
     RowReduction reduction;
     OutgoingSums outgoing;
@@ -252,11 +247,14 @@ class HostEngine {
   // engine_watch.cc
   bool has_failed_elsewhere() const;
   void watch(Time now);
-  void note_waiting(Time now, const RankSet& ranks, const Awaited& awaited);
-  void note_who_goes_on(Time now);
+  void note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited);
   void look_around(Time now);
   void watch_leader(Time now, const Awaited& awaited);
-  bool others_moved();
+  bool others_moved(Time now);
+  RankSet without_progress(const RankSet& ranks, Time now) const;
+  bool has_called_oldest(Rank rank) const;
+  const Entry& overdue() const;
+  std::string progress_text(Time now) const;
   std::uint64_t done_by(std::size_t rank) const;
   std::optional<Awaited> awaited();
   std::optional<Phase> awaited_here(const Piece& piece, std::uint64_t number) const;
@@ -269,16 +267,18 @@ class HostEngine {
   std::string lost_text(Rank rank) const;
   std::chrono::milliseconds patience(const HostOperation& operation) const;
   std::chrono::milliseconds patience() const { return patience(operations_.front().asked); }
-  Time deadline() const { return std::min(progress_at_ + patience(), ends_by_); }
+  Time ends_by() const { return ends_.get().value_or(Time::max()); }
+  Time deadline() const { return std::min(progress_at_ + patience(), ends_by()); }
   std::string too_late(Time now) const;
   std::size_t in_job(std::size_t rank) const;
-  void note_progress(Time now);
   void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
   void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void fail_as_told();
   void take_what_the_teller_has();
   void fail_all(const std::string& why, FailureKind kind);
 
+  // Between two checks of whether the others are alive.
+  static constexpr std::chrono::milliseconds kBetweenLooks{100};
   // The leader's number on a host, if there are several hosts.
   static constexpr Rank kLeader = 0;
 
@@ -304,13 +304,16 @@ class HostEngine {
   std::vector<std::byte> sums_;  // of whole blocks, when a share has only a part of one
 
   Time progress_at_{};
-  Time ends_by_ = Time::max();  // the earliest of all operations
+  EarliestEnd<Time> ends_;  // of operations that fail even if they make progress
   Time look_at_{};
-  Time warn_at_{};  // no earlier warning about the same ranks
-  RankSet warned_of_;
-  std::optional<Waiting> waiting_;
-  std::optional<std::string> warning_;
-  std::uint64_t others_progress_ = 0;
+  // How far each rank had got at the last look, and when this was first seen.
+  struct Seen {
+    std::uint64_t done = 0;
+    Time at{};
+  };
+  std::vector<Seen> seen_;
+  RankSet late_here_;  // by their numbers on this host
+  LateRanks late_;
 };
 
 }  // namespace atp

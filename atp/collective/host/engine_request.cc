@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "atp/base/check.h"
 #include "atp/collective/host/engine.h"
 
 namespace atp {
@@ -46,8 +47,9 @@ void HostEngine::describe_request(const HostRequest& request, HostOperationHeade
   header->small = 0;  // ranks with blocks of different lengths would disagree
   if (exchanges(request.collective)) header->layout = 0;
   header->element_bytes = static_cast<std::uint8_t>(request.element_bytes);
-  const std::size_t length = std::min(request.element.size(), header->element.size() - 1);
-  std::memcpy(header->element.data(), request.element.data(), length);
+  // A name that were cut might equal another type's.
+  ATP_CHECK(request.element.size() < header->element.size());
+  std::memcpy(header->element.data(), request.element.data(), request.element.size());
 }
 
 // The end of the rank's data in the piece; the start of the piece if it has none.

@@ -20,11 +20,6 @@ constexpr milliseconds kForTheLeader{10'000};
 constexpr milliseconds kForTheNetwork{4'000};
 constexpr std::string_view kNobodyMissing =
     ", although no rank is known to be missing: does it need more time?";
-// Between two checks of whether the others are alive.
-constexpr milliseconds kBetweenLooks{100};
-// The same as in the network (WorkerConfig::tell_waiting).
-constexpr std::chrono::seconds kToWarn{1};
-constexpr std::chrono::seconds kBetweenWarnings{10};
 // How long the first rank that found a failure may take to write it down, unless it dies meanwhile.
 constexpr std::chrono::seconds kToWrite{2};
 
@@ -40,12 +35,6 @@ bool is_stopped(std::uint32_t process) {
 }
 
 }  // namespace
-
-void HostEngine::note_progress(Time now) {
-  if (waiting_) note_who_goes_on(now);
-  progress_at_ = now;
-  look_at_ = now + kBetweenLooks;
-}
 
 std::size_t HostEngine::in_job(std::size_t rank) const {
   return options_.names.empty() ? rank : options_.names[rank];
@@ -64,23 +53,47 @@ void HostEngine::watch(Time now) {
   if (now >= std::min(look_at_, deadline())) look_around(now);
 }
 
+const HostEngine::Entry& HostEngine::overdue() const {
+  return *std::find_if(operations_.begin(), operations_.end(),
+                       [this](const Entry& each) { return each.ends_by == ends_.get(); });
+}
+
 std::string HostEngine::too_late(Time now) const {
-  if (now < ends_by_) return "no progress for " + seconds_text(patience());
-  const auto late = std::find_if(operations_.begin(), operations_.end(),
-                                 [this](const Entry& each) { return each.ends_by == ends_by_; });
-  return overdue_text(patience(late->asked));
+  if (now < ends_by()) return "no progress for " + seconds_text(patience());
+  return overdue_text(patience(overdue().asked));
+}
+
+// For an operation that nobody holds up.
+std::string HostEngine::progress_text(Time now) const {
+  const Entry& oldest = operations_.front();
+  const Entry& late = overdue();
+  std::string text = ", although every rank makes progress: ";
+  if (&late != &oldest) {
+    return text + "it was still behind " + with_commas(late.turn - oldest.turn) +
+           " earlier operations; give the group a longer timeout, or have fewer operations in "
+           "flight";
+  }
+  const std::size_t done = pieces_.empty() ? oldest.written : pieces_.front().begin;
+  const std::size_t all = std::max(oldest.asked.layout->values(), done);
+  text += with_commas(done) + " of its " + with_commas(all) +
+          (oldest.moves() ? " bytes are done" : " values are done");
+  if (done > 0) {
+    const auto took = now - (*late.ends_by - patience(late.asked));
+    const std::chrono::duration<double> needs =
+        took * (static_cast<double>(all) / static_cast<double>(done));
+    text += ", so it needs about " + seconds_text(std::chrono::ceil<std::chrono::seconds>(needs));
+  }
+  return text + "; give the group a longer timeout, or use smaller tensors";
 }
 
 void HostEngine::look_around(Time now) {
   look_at_ = now + kBetweenLooks;
-  if (others_moved()) {
-    if (waiting_) note_who_goes_on(now);
-    progress_at_ = now;
-  }
+  if (others_moved(now)) progress_at_ = now;
   const std::optional<Awaited> waits_for = awaited();
   const RankSet ranks = waits_for ? missing(*waits_for) : RankSet();
+  note_late(now, ranks, waits_for);
   if (ranks.empty()) {
-    if (now >= ends_by_) fail_late(too_late(now) + std::string(kNobodyMissing));
+    if (now >= ends_by()) fail_late(too_late(now) + progress_text(now));
     return;
   }
   std::optional<std::string> gone;
@@ -89,54 +102,48 @@ void HostEngine::look_around(Time now) {
   });
   if (gone) return fail(*gone);
   if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
-  const bool is_told = waiting_ && waiting_->is_told && waiting_->here.contains(ranks);
-  if (now >= progress_at_ + kToWarn && !is_told) note_waiting(now, ranks, *waits_for);
   if (now < deadline()) return;
-  fail_late(too_late(now) + ": " + blame(ranks, *waits_for, now));
+  // A rank that makes progress is not to blame, even if it is behind.
+  const RankSet idle = without_progress(ranks, now);
+  if (!idle.empty()) return fail_late(too_late(now) + ": " + blame(idle, *waits_for, now));
+  if (now >= ends_by()) fail_late(too_late(now) + progress_text(now));
 }
 
-void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awaited) {
-  if (!waiting_) {
-    waiting_ = Waiting{.ranks = {}, .since = progress_at_, .here = {}, .done = {}};
-    waiting_->done.resize(this->ranks());
-  }
-  (ranks - waiting_->here).for_each([&](Rank rank) {
-    waiting_->here.insert(rank);
-    waiting_->ranks.insert(static_cast<Rank>(in_job(rank)));
-    waiting_->done[rank] = done_by(rank);
+RankSet HostEngine::without_progress(const RankSet& ranks, Time now) const {
+  const milliseconds long_enough = std::min<milliseconds>(LateRanks::kToTell, patience() / 2);
+  RankSet idle;
+  ranks.for_each([&](Rank rank) {
+    if (!has_called_oldest(rank) || now >= seen_[rank].at + long_enough) idle.insert(rank);
   });
-  if (now < warn_at_ && warned_of_ == ranks) return;  // the next check tries again
-  warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited, now);
-  warn_at_ = now + kBetweenWarnings;
-  warned_of_ = ranks;
-  waiting_->is_told = true;
+  return idle;
 }
 
-// Of several awaited ranks one may resume while another still hangs.
-void HostEngine::note_who_goes_on(Time now) {
-  RankSet here;
+bool HostEngine::has_called_oldest(Rank rank) const {
+  return place_.segment.board_of(rank).called.load() > operations_.front().turn;
+}
+
+// A rank is late once it has done nothing for a second, and nobody else has either; from then on
+// until it goes on.
+void HostEngine::note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited) {
+  RankSet late;
   RankSet named;
-  waiting_->here.for_each([&](Rank rank) {
-    if (done_by(rank) == waiting_->done[rank]) return;
-    here.insert(rank);
+  const bool is_here = awaited && awaited->phase != Phase::kReduced;
+  ranks.for_each([&](Rank rank) {
+    const bool is_idle = now >= seen_[rank].at + LateRanks::kToTell;
+    const bool is_late = late_here_.contains(rank) || now >= progress_at_ + LateRanks::kToTell;
+    if (!is_here || !is_idle || !is_late) return;
+    late.insert(rank);
     named.insert(static_cast<Rank>(in_job(rank)));
   });
-  if (here.empty()) return;
-  if (waiting_->is_told) {
-    const auto waited = now - waiting_->since;
-    warning_ = ranks_text(named) + (named.size() == 1 ? " has" : " have") +
-               " resumed: this rank waited for " + seconds_text(waited - waited % kBetweenLooks);
-  }
-  waiting_->here -= here;
-  waiting_->ranks -= named;
-  if (waiting_->here.empty()) waiting_.reset();
+  late_here_ = late;
+  late_.observe(now, named, progress_at_, [&] { return blame(late, *awaited, now); });
 }
 
 // The leader learns from the network why nothing returns, and reports it before the others give up,
 // unless it is stopped.
 void HostEngine::watch_leader(Time now, const Awaited& awaited) {
   if (options_.rank == kLeader) {
-    if (now - kForTheNetwork >= ends_by_) fail_late(too_late(now) + std::string(kNobodyMissing));
+    if (now - kForTheNetwork >= ends_by()) fail_late(too_late(now) + std::string(kNobodyMissing));
     return;
   }
   if (now < deadline()) return;
@@ -145,12 +152,17 @@ void HostEngine::watch_leader(Time now, const Awaited& awaited) {
   fail_late(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
 }
 
-// Whether the others have progressed since the last call: the sum of what all have done only grows.
-// (A rank that just calls more operations makes no progress.)
-bool HostEngine::others_moved() {
-  std::uint64_t sum = 0;
-  for (std::size_t rank = 0; rank < ranks(); ++rank) sum += done_by(rank);
-  return std::exchange(others_progress_, sum) != sum;
+// Whether a rank has progressed since the last call. (One that just calls more operations makes no
+// progress.)
+bool HostEngine::others_moved(Time now) {
+  bool moved = false;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const std::uint64_t done = done_by(rank);
+    if (std::exchange(seen_[rank].done, done) == done) continue;
+    seen_[rank].at = now;
+    moved = true;
+  }
+  return moved;
 }
 
 std::uint64_t HostEngine::done_by(std::size_t rank) const {
@@ -197,6 +209,8 @@ bool HostEngine::is_missing(Rank rank, const Awaited& awaited) const {
 RankSet HostEngine::missing(const Awaited& awaited) const {
   RankSet missing;
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    // What this rank has not done yet, it does as soon as it can.
+    if (rank == options_.rank && awaited.phase != Phase::kReduced) continue;
     if (is_missing(static_cast<Rank>(rank), awaited)) missing.insert(static_cast<Rank>(rank));
   }
   return missing;
@@ -228,12 +242,12 @@ std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited, Time
   std::string text;
   ranks.for_each([&](Rank rank) {
     const HostBoard::RankBoard& board = place_.segment.board_of(rank);
-    const bool has_called = awaited.phase != Phase::kWritten || board.called.load() > oldest.turn;
+    const bool has_called = awaited.phase != Phase::kWritten || has_called_oldest(rank);
     text += (text.empty() ? "" : ", ") + name_of(rank);
     if (is_stopped(board.process.load())) {
       text += " is stopped";
     } else if (has_called) {
-      text += now < ends_by_ ? " makes no progress" : " has not done its part";
+      text += now < ends_by() ? " makes no progress" : " has not done its part";
     } else {
       text += " has not called " + options_.describe(oldest.header);
     }
@@ -308,6 +322,7 @@ void HostEngine::fail_all(const std::string& why, FailureKind kind) {
   failure_kind_ = kind;
   counters_.add(HostCounter::kOperationsFailed, operations_.size());
   operations_.clear();
+  ends_.clear();
   pieces_.clear();
   if (uplink_ != nullptr) uplink_->give_up(why);
 }

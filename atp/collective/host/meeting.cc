@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/interrupt.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/host/unix_line.h"
@@ -175,7 +176,7 @@ Status Meeting::gather() {
   while (!missing().empty()) {
     if (const auto rank = first_lost(listener.value())) return lost(*rank, "its process has ended");
     Result<UnixLine> line = listener.value().accept(until_);
-    if (!line && Clock::now() < until_) return line.error();
+    if (!line && (Clock::now() < until_ || interrupted())) return line.error();
     if (!line && other_numbers_) return *other_numbers_;
     if (!line) {
       return Error{missing() + " did not contact " + rank_text(0) + " on this host within " +
@@ -263,6 +264,7 @@ Result<UnixLine> Meeting::call() const {
   for (;;) {
     const Status called = line.value().call(name_of(options_), until_);
     if (called) return line;
+    if (interrupted()) return Error{"the wait was interrupted"};
     if (Clock::now() >= until_) {
       return Error{rank_text(options_.rank) + " could not contact " + rank_text(0) +
                    " on this host within " + seconds_text(options_.timeout) + " (" +

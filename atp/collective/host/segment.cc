@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "atp/base/errno_text.h"
 #include "atp/collective/host/outgoing_sums.h"
 #include "atp/wire/values.h"
 
@@ -56,7 +57,7 @@ std::size_t outgoing_bytes(const SegmentShape& shape) {
 }
 
 Error refused(const char* what) {
-  return {std::string("cannot ") + what + ": " + std::strerror(errno)};
+  return {std::string("cannot ") + what + ": " + errno_text(errno)};
 }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,

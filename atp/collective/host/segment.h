@@ -62,7 +62,7 @@ struct HostOperationHeader {
   std::uint32_t root = 0;
   std::uint8_t collective = 0;
   std::uint8_t element_bytes = 0;
-  std::array<char, 14> element{};  // its name, for all-gather and broadcast
+  std::array<char, 30> element{};  // its whole name, if the operation only moves data
   bool operator==(const HostOperationHeader&) const = default;
 };
 

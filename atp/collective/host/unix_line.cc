@@ -14,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/errno_text.h"
+#include "atp/base/interrupt.h"
+
 namespace atp {
 namespace {
 
@@ -22,7 +25,7 @@ constexpr char kMark = '!';
 // Enough for all ranks of a job to connect at once.
 constexpr int kBacklog = 1024;
 
-Error failed(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
+Error failed(const char* what) { return {std::string(what) + ": " + errno_text(errno)}; }
 
 struct Name {
   explicit Name(const std::string& text) {
@@ -77,12 +80,15 @@ Result<std::size_t> UnixLine::first_ready(std::span<const UnixLine* const> lines
   waited.reserve(lines.size());
   for (const UnixLine* line : lines) waited.push_back({line->descriptor_, POLLIN, 0});
   for (;;) {
-    const int ready = poll(waited.data(), waited.size(), milliseconds_until(until));
+    const int left = milliseconds_until(until);
+    const int slice = std::min(left, static_cast<int>(kBetweenInterruptChecks.count()));
+    const int ready = poll(waited.data(), waited.size(), slice);
     if (ready < 0 && errno != EINTR) return failed("cannot poll a Unix socket");
-    if (ready == 0) return Error{"no message arrived in time"};
     for (std::size_t i = 0; ready > 0 && i < waited.size(); ++i) {
       if (waited[i].revents != 0) return i;
     }
+    if (left == 0) return Error{"no message arrived in time"};
+    if (interrupted()) return Error{"the wait was interrupted"};
   }
 }
 

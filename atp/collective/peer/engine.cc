@@ -47,6 +47,7 @@ void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now
   const std::uint64_t number = operation->number();
   called_.insert(number);
   while (called_.erase(first_uncalled_) > 0) ++first_uncalled_;
+  must_begin_by_.emplace(must_begin_by(*operation), number);
   waiting_.emplace(number, std::move(operation));
 }
 
@@ -66,6 +67,7 @@ void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
   if (const auto gone = links_.take_gone()) note_gone(*gone);
   begin_waiting();
   check_time();
+  report_late();
   send_all();
   failed_.clear();
 }
@@ -80,7 +82,9 @@ bool PeerEngine::has_ended(std::uint64_t number) const {
 
 void PeerEngine::begin_waiting() {
   while (!failure_ && !waiting_.empty() && collectives_ < kMaxCollectives) {
-    begin(waiting_.extract(waiting_.begin()).mapped());
+    std::shared_ptr<PeerOperation> operation = waiting_.extract(waiting_.begin()).mapped();
+    must_begin_by_.erase({must_begin_by(*operation), operation->number()});
+    begin(std::move(operation));
   }
 }
 
@@ -91,15 +95,18 @@ void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
   auto task = std::make_unique<Task>();
   task->key = key;
   task->frame = frame_of(request, operation->number());
-  task->plan = make_plan(request, options_.rank, options_.world_size);
   const std::chrono::milliseconds limit = patience(*operation);
   task->deadline = operation->begun() + limit;
   task->ask_at =
       task->deadline - std::min<std::chrono::milliseconds>(limit / 4, std::chrono::seconds(1));
   task->operation = std::move(operation);
+  task->moved_at = now_;
   Task& begun = *task;
   tasks_[key] = std::move(task);
+  enter(begun);
   if (!key.is_transfer) ++collectives_;
+  // It may need more memory than there is: now the operation fails with the others.
+  begun.plan = make_plan(request, options_.rank, options_.world_size);
   begin_values(begun);
 }
 
@@ -268,6 +275,8 @@ void PeerEngine::end(Task& task) {
   counters_.add(PeerCounter::kOperationsCompleted);
   ended_.push_back({task.operation, ok_status()});
   if (!task.key.is_transfer) --collectives_;
+  agenda_.erase({task.look_at, task.key});
+  held_up_.erase(task.key);
   tasks_.erase(TaskKey(task.key));
 }
 
@@ -355,6 +364,8 @@ void PeerEngine::hear(std::size_t rank, const Frame& frame, const std::string& t
       return;
     case Frame::Kind::kAsk: return hear_question(rank, frame);
     case Frame::Kind::kAnswer: return hear_answer(rank, frame);
+    case Frame::Kind::kWonder: return hear_wonder(rank, frame);
+    case Frame::Kind::kLate: return hear_late(rank, frame);
     case Frame::Kind::kFailure: return fail(text, FailureKind::kReported);
     case Frame::Kind::kFarewell:
       if (needs(rank)) miss(rank);

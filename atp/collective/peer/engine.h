@@ -18,6 +18,7 @@
 #include "atp/collective/peer/connection.h"
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/plan.h"
+#include "atp/collective/waits/late_ranks.h"
 
 // Carries out the operations of one rank over its connections. One thread drives it; it never
 // waits.
@@ -56,6 +57,7 @@ class PeerOperation {
 
   void finish(Status result) { completion_.finish(std::move(result)); }
   Status wait() { return completion_.wait(); }
+  bool wait_or_interrupted() { return completion_.wait_or_interrupted(); }
   bool done() const { return completion_.done(); }
 
  private:
@@ -121,6 +123,10 @@ class PeerEngine {
   std::size_t pending() const { return tasks_.size() + waiting_.size(); }
   PeerCounters counters() const;
   void count_wait() { counters_.add(PeerCounter::kWaits); }
+  // The ranks that hold up the oldest operations.
+  const LateRanks& late() const { return late_; }
+  std::optional<LateRanks::Line> take_line() { return late_.take_line(); }
+  std::optional<WaitedForRanks> waited_for() const;
 
  private:
   // Collectives are numbered by the group, transfers by this rank.
@@ -141,6 +147,12 @@ class PeerEngine {
     bool permitted = false;
     bool done = false;
   };
+  // A rank that holds up an operation, as rank `via` has said, which may be this one.
+  struct Late {
+    Frame::Delay delay = Frame::Delay::kNobody;
+    std::size_t via = 0;
+    SteadyTime heard_at{};
+  };
   struct Task {
     TaskKey key;
     std::shared_ptr<PeerOperation> operation;
@@ -158,6 +170,13 @@ class PeerEngine {
     // Ranks whose transfers wait for this rank because of this task, with the answers that they
     // got.
     std::map<std::size_t, Frame> askers;
+    SteadyTime look_at{};                   // its place in the agenda
+    SteadyTime moved_at{};                  // its last progress
+    std::optional<SteadyTime> wondered_at;  // since then
+    bool is_judged = false;                 // whether those that did not answer are known
+    std::map<std::size_t, Late> late;       // the ranks that hold it up
+    // Ranks that wonder, with the number of the operation in which they wait.
+    std::map<std::size_t, std::uint64_t> wonderers;
   };
   struct MessageKey {
     bool is_transfer = false;
@@ -195,6 +214,7 @@ class PeerEngine {
     std::size_t waiting_bytes = 0;             // sent at once, not known to be taken yet
     std::size_t credit = 0;                    // taken, but not reported to the sender yet
     SteadyTime heard_at{};
+    SteadyTime wondered_at{};           // the first question since it was heard
     std::optional<SteadyTime> call_at;  // when to call it, to see whether it is alive
   };
   struct Suspicion {
@@ -255,6 +275,10 @@ class PeerEngine {
 
   // Which rank counts as dead, and when; in watch.cc.
   void check_time();
+  void check_tasks();
+  void check_waiting();
+  SteadyTime next_look(const Task& task) const;
+  void enter(Task& task);  // in the agenda
   void ask(Task& task);
   void hear_question(std::size_t rank, const Frame& frame);
   void tell_what_it_waits_for(std::size_t asker, Frame answer);
@@ -271,8 +295,22 @@ class PeerEngine {
   void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void refuse(std::shared_ptr<PeerOperation> operation);
   std::chrono::milliseconds patience(const PeerOperation& operation) const;
+  SteadyTime must_begin_by(const PeerOperation& operation) const;
   std::string own_name() const { return options_.wording.rank(options_.rank); }
   std::string name(std::size_t rank) const { return links_.name(rank); }
+
+  // For whom this rank waits; in late.cc.
+  void note_moved(Task& task, std::size_t rank);
+  SteadyTime next_wonder(const Task& task) const;
+  void wonder(Task& task);
+  void note_silent(Task& task);
+  void note_late(Task& task, std::size_t rank, const Late& late);
+  void hear_wonder(std::size_t rank, const Frame& frame);
+  void say_late(std::size_t rank, std::uint64_t number, std::size_t late, Frame::Delay delay);
+  void hear_late(std::size_t rank, const Frame& frame);
+  void report_late();
+  std::string why_late(const Task& task, std::size_t rank, Frame::Delay delay) const;
+  Rank number_of(std::size_t rank) const;
 
   const PeerOptions options_;
   Poller& poller_;
@@ -283,7 +321,12 @@ class PeerEngine {
   std::uint64_t first_uncalled_ = 0;
   std::map<TaskKey, std::unique_ptr<Task>> tasks_;
   std::vector<std::unique_ptr<Task>> failed_;  // until the end of the round
-  std::size_t collectives_ = 0;                // among the tasks
+  // When to look after which task, and by when which waiting operation must have begun.
+  std::set<std::pair<SteadyTime, TaskKey>> agenda_;
+  std::set<std::pair<SteadyTime, std::uint64_t>> must_begin_by_;
+  std::set<TaskKey> held_up_;  // tasks that have late ranks
+  LateRanks late_;
+  std::size_t collectives_ = 0;  // among the tasks
   std::uint64_t next_transfer_ = 0;
   std::list<Task*> receives_;                                // not matched, in their order
   std::list<std::pair<std::size_t, MessageKey>> unclaimed_;  // transfers without a receive

@@ -26,10 +26,13 @@ struct Frame {
     kAnswer,    // the answer; `offset`: a Progress, with the numbers that it needs
     kFailure,   // the group is broken; the text says why
     kFarewell,  // this rank is done and leaves
+    kWonder,    // asks which ranks hold up operation `number`
+    kLate,      // the answer, or news for one who has asked: rank `part` does (`offset`: a Delay)
   };
   // kWaiting answers a question about a transfer: the rank has itself waited `total` milliseconds
   // for another, and in the end for rank `part`, which does not wait or does not answer.
   enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded, kWaiting };
+  enum class Delay : std::uint8_t { kNobody, kNotCalled, kSilent };
   static constexpr std::uint32_t kMagic = 0x46505441;
 
   std::uint32_t magic = kMagic;

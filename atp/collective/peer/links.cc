@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "atp/base/errno_text.h"
+
 namespace atp {
 namespace {
 

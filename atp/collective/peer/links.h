@@ -29,6 +29,8 @@ struct PeerOptions {
   Wording wording;
   // As in CommunicatorOptions.
   std::shared_ptr<RecordedGroup> recorded;
+  // Called with a message about a wait, on the group's thread; null: the message goes to stderr.
+  std::function<void(const std::string&)> on_warning;
   // The total time of an operation; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
   // Gets warnings, on the group's thread. Null: they go to stderr, prefixed "atp: ".

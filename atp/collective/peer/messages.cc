@@ -43,12 +43,14 @@ void PeerEngine::sent(std::size_t rank, const PeerConnection::Piece& piece) {
   Task& task = *static_cast<Task*>(piece.task);
   Send& send = task.sends[piece.send];
   send.sent += piece.frame.length;
+  note_moved(task, rank);
   if (send.sent < piece.frame.bytes) return;
   send.done = true;
   Peer& peer = peers_[rank];
-  std::erase_if(peer.outgoing, [&](const Outgoing& each) {
-    return each.task == &task && each.send == piece.send;
-  });
+  peer.outgoing.erase(std::find_if(peer.outgoing.begin(), peer.outgoing.end(),
+                                   [&](const Outgoing& each) {  // usually the first
+                                     return each.task == &task && each.send == piece.send;
+                                   }));
   if (task.key.is_transfer) peer.transfers.erase(task.frame.number);
   end_part(task);
 }
@@ -112,6 +114,7 @@ void PeerEngine::take_whole(std::size_t rank, const MessageKey& key, Arrival& ar
   if (bytes > 0) std::memcpy(task.plan.values[value].memory, arrival.buffer.data(), bytes);
   give_credit(rank, bytes);
   peers_[rank].arrivals.erase(key);
+  note_moved(task, rank);
   fill(task, value, bytes);
 }
 
@@ -201,6 +204,7 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
     if (frame.bytes <= kSentAtOnceBytes && !arrival.was_called) give_credit(rank, frame.bytes);
     peer.arrivals.erase(key);
   }
+  note_moved(task, rank);
   fill(task, value, filled);
 }
 

@@ -111,7 +111,9 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   void give_up(const std::string& why) { thread_.give_up(why); }
   void stop(const std::string& why) { is_alone() ? thread_.give_up(why) : thread_.stop(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kLastWords); }
-  PeerCounters counters() const { return thread_.report(); }
+  PeerCounters counters() const { return thread_.report().counters; }
+  std::optional<WaitedForRanks> waited_for() const { return thread_.report().waited_for; }
+  std::map<Rank, Duration> waits() const { return thread_.report().waits; }
   std::optional<std::string> failure() const { return thread_.failure(); }
   FailureKind failure_kind() const { return thread_.failure_kind(); }
   bool on_own_thread() const { return thread_.on_own_thread(); }
@@ -123,6 +125,11 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   bool is_alone() const { return options_.world_size == 1; }
   void run();
   void say_last_words();
+  template <class Step>
+  void guarded(const Step& step) {
+    thread_.guarded(options_.wording.rank(options_.rank), step,
+                    [this](const std::string& why) { engine_->stop(why); });
+  }
   bool publish(bool left);  // true if there are new commands
   std::vector<Poller::Ready> wait_for_work();
 
@@ -131,7 +138,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   const std::unique_ptr<Poller> poller_;
   std::unique_ptr<PeerEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
-  OperationThread<PeerOperation, PeerCounters> thread_;
+  OperationThread<PeerOperation, ThreadReport<PeerCounters>> thread_;
   std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
   std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
@@ -151,14 +158,14 @@ void Peers::Impl::run() {
   for (;;) {
     auto commands = thread_.take();
     for (auto& operation : commands.submitted) {
-      engine_->submit(std::move(operation), clock_.now());
+      guarded([&] { engine_->submit(std::move(operation), clock_.now()); });
     }
     if (commands.stop) engine_->stop(*commands.stop);
     if (commands.leave) {
       engine_->leave(*commands.leave);
       break;
     }
-    engine_->work(clock_.now(), ready);
+    guarded([&] { engine_->work(clock_.now(), ready); });
     if (publish(false)) {
       ready.clear();
     } else {
@@ -180,12 +187,14 @@ void Peers::Impl::say_last_words() {
 }
 
 bool Peers::Impl::publish(bool left) {
-  return thread_.publish({.pending = engine_->pending(),
-                          .left = left,
-                          .failure = engine_->failure(),
-                          .failure_kind = engine_->failure_kind(),
-                          .report = engine_->counters()},
-                         engine_->take_ended());
+  while (const auto line = engine_->take_line()) thread_.tell(*line, options_.on_warning);
+  return thread_.publish(
+      {.pending = engine_->pending(),
+       .left = left,
+       .failure = engine_->failure(),
+       .failure_kind = engine_->failure_kind(),
+       .report = {engine_->counters(), engine_->waited_for(), engine_->late().waits()}},
+      engine_->take_ended());
 }
 
 std::vector<Poller::Ready> Peers::Impl::wait_for_work() {
@@ -309,6 +318,14 @@ FailureKind Peers::failure_kind() const {
 
 bool Peers::on_own_thread() const { return !impl_->forked() && impl_->on_own_thread(); }
 
+std::optional<WaitedForRanks> Peers::waited_for() const {
+  return impl_->forked() ? std::nullopt : impl_->waited_for();
+}
+
+std::map<Rank, Duration> Peers::waits() const {
+  return impl_->forked() ? std::map<Rank, Duration>() : impl_->waits();
+}
+
 PeerCounterList Peers::counters() const {
   PeerCounterList list;
   if (impl_->forked()) return list;
@@ -322,6 +339,7 @@ PeerHandle::PeerHandle(std::shared_ptr<PeerOperation> operation)
     : operation_(std::move(operation)) {}
 
 Status PeerHandle::wait() const { return operation_->wait(); }
+bool PeerHandle::wait_or_interrupted() const { return operation_->wait_or_interrupted(); }
 bool PeerHandle::done() const { return operation_->done(); }
 std::size_t PeerHandle::source() const { return operation_->source(); }
 

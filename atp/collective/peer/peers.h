@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "atp/base/failure_kind.h"
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/request.h"
+#include "atp/collective/waits/late_ranks.h"
 
 // Peers is one rank's membership in a group in which any two ranks can exchange messages, over TCP
 // connections that are opened when first needed. It has all collectives (plan.h describes their
@@ -32,6 +34,8 @@ class PeerHandle {
   explicit PeerHandle(std::shared_ptr<PeerOperation> operation);
   // Blocks until the operation has ended; its error names the rank and its address.
   Status wait() const;
+  // False if the wait was interrupted (atp/base/interrupt.h) before the operation has ended.
+  bool wait_or_interrupted() const;
   bool done() const;
   // For a successful receive: the sender.
   std::size_t source() const;
@@ -74,6 +78,10 @@ class Peers {
   FailureKind failure_kind() const;  // also kNone after an abort() or a fork
   bool on_own_thread() const;
   PeerCounterList counters() const;
+  // For whom the oldest operation waits, if it has waited for a second; and for how long operations
+  // have waited for each rank, in all waits of a second or more that have ended.
+  std::optional<WaitedForRanks> waited_for() const;
+  std::map<Rank, Duration> waits() const;
 
  private:
   class Impl;

@@ -110,17 +110,47 @@ void PeerEngine::check_time() {
     peer.call_at.reset();
     if (peer.connection == nullptr && is_there(rank)) links_.want(rank, now_);
   }
-  for (const auto& [key, task] : tasks_) {
-    if (!task->asked_at && now_ >= task->ask_at) ask(*task);
-    if (now_ >= task->deadline) judge(*task);
-    if (failure_) return;
+  check_tasks();
+  check_waiting();
+}
+
+// Only those whose time has come, so a round costs the same however many operations are in flight.
+void PeerEngine::check_tasks() {
+  while (!failure_ && !agenda_.empty() && agenda_.begin()->first <= now_) {
+    Task& task = *tasks_.at(agenda_.begin()->second);
+    if (now_ >= next_wonder(task)) wonder(task);
+    if (!failure_ && !task.asked_at && now_ >= task.ask_at) ask(task);
+    if (!failure_ && now_ >= task.deadline) judge(task);
+    if (!failure_) enter(task);
   }
-  for (const auto& [number, operation] : waiting_) {
-    if (now_ < operation->begun() + patience(*operation) + kGrace) continue;
-    return fail_late(operation->text() + " could not begin within " +
-                     seconds_text(patience(*operation)) +
-                     ", because earlier operations have not ended");
-  }
+}
+
+void PeerEngine::check_waiting() {
+  if (failure_ || must_begin_by_.empty() || now_ < must_begin_by_.begin()->first) return;
+  const PeerOperation& operation = *waiting_.at(must_begin_by_.begin()->second);
+  fail_late(operation.text() + " could not begin within " + seconds_text(patience(operation)) +
+            ", because earlier operations have not ended");
+}
+
+SteadyTime PeerEngine::must_begin_by(const PeerOperation& operation) const {
+  return operation.begun() + patience(operation) + kGrace;
+}
+
+SteadyTime PeerEngine::next_look(const Task& task) const {
+  // Check a late task repeatedly, which costs little and does not last long.
+  const auto again = now_ + milliseconds(20);
+  const SteadyTime due = task.asked_at ? std::max(task.deadline, again) : task.ask_at;
+  SteadyTime look = std::min(due, std::max(next_wonder(task), again));
+  // Another rank may have asked, and been told, before this one says it.
+  const auto tell = task.moved_at + LateRanks::kToTell;
+  if (!task.late.empty() && now_ < tell) look = std::min(look, tell);
+  return look;
+}
+
+void PeerEngine::enter(Task& task) {
+  agenda_.erase({task.look_at, task.key});
+  task.look_at = next_look(task);
+  agenda_.emplace(task.look_at, task.key);
 }
 
 // Asks early enough for the question to reach all ranks that the task depends on.
@@ -155,6 +185,7 @@ void PeerEngine::hear_question(std::size_t rank, const Frame& frame) {
     }
     task.deadline = std::min(task.deadline, now_ + milliseconds(frame.part));
     task.ask_at = std::min(task.ask_at, now_);
+    enter(task);
     progress = Frame::Progress::kUnderWay;
   } else if (!is_called(frame.number)) {
     progress = Frame::Progress::kNotCalled;
@@ -177,6 +208,7 @@ void PeerEngine::tell_what_it_waits_for(std::size_t asker, Frame answer) {
     answer.total = static_cast<std::uint64_t>(waited.count());
     task->askers[asker] = answer;  // it is also told what that rank waits for
     task->ask_at = std::min(task->ask_at, now_);
+    enter(*task);
     break;
   }
   peers_[asker].connection->post(answer);
@@ -287,8 +319,11 @@ void PeerEngine::fail(const std::string& why, FailureKind kind) {
     failed_.push_back(std::move(task));
   }
   tasks_.clear();
+  agenda_.clear();
+  held_up_.clear();
   for (auto& [number, operation] : waiting_) refuse(std::move(operation));
   waiting_.clear();
+  must_begin_by_.clear();
   collectives_ = 0;
 }
 
@@ -306,14 +341,8 @@ std::optional<SteadyTime> PeerEngine::next_timeout() const {
   for (const Peer& peer : peers_) {
     if (peer.call_at) consider(*peer.call_at);
   }
-  // Check a late task repeatedly, which costs little and does not last long.
-  const auto again = now_ + milliseconds(20);
-  for (const auto& [key, task] : tasks_) {
-    consider(task->asked_at ? std::max(task->deadline, again) : task->ask_at);
-  }
-  for (const auto& [number, operation] : waiting_) {
-    consider(std::max(operation->begun() + patience(*operation) + kGrace, again));
-  }
+  if (!agenda_.empty()) consider(agenda_.begin()->first);
+  if (!must_begin_by_.empty()) consider(must_begin_by_.begin()->first);
   return next;
 }
 

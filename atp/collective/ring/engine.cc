@@ -18,8 +18,9 @@ constexpr int kMovesInARound = 64;
 RingEngine::RingEngine(const RingOptions& options, Links links)
     : options_(options),
       own_name_(rank_name(options, options.rank)),
-      before_(std::make_unique<Peer>(std::move(links.before))),
-      next_(std::make_unique<Peer>(std::move(links.next))),
+      before_(std::make_unique<Peer>(std::move(links.before),
+                                     (options.rank + options.world_size - 1) % options.world_size)),
+      next_(std::make_unique<Peer>(std::move(links.next), (options.rank + 1) % options.world_size)),
       closed_in_child_({before_->links.data.fd(), before_->links.control.fd(),
                         next_->links.data.fd(), next_->links.control.fd()}),
       transfers_(options.rank, options.world_size),
@@ -29,12 +30,16 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
   if (failure_) return refuse(std::move(operation));
   now_ = now;
   const bool first = transfers_.empty();
+  std::optional<SteadyTime> end;
   if (operation->request().timeout_is_total) {
-    operation->set_end(now + patience(*operation));
-    ends_by_ = std::min(ends_by_, operation->ends_by());
+    end = now + patience(*operation);
+    operation->set_end(*end);
   }
+  ends_.add(end);
   transfers_.add(std::move(operation));
-  if (first) note_progress();
+  if (!first) return;
+  received_at_ = now;
+  note_progress();
 }
 
 void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
@@ -44,10 +49,12 @@ void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
   if (failure_) return;
   can_send_ = !next_->data_ended;
   can_receive_ = !before_->data_ended;
-  bool moved = false;
-  for (int i = 0; i < kMovesInARound && move_some(); ++i) moved = true;
-  if (moved) note_progress();
+  const std::uint64_t sent = bytes_sent();
+  const std::uint64_t received = counters_[RingCounter::kBytesReceived];
+  for (int i = 0; i < kMovesInARound && move_some(); ++i) continue;
+  note_moves(bytes_sent() != sent, counters_[RingCounter::kBytesReceived] != received);
   check_time();
+  report_late();
 }
 
 bool RingEngine::move_some() {
@@ -85,14 +92,13 @@ bool RingEngine::receive_some() {
 void RingEngine::end_done() {
   while (auto operation = transfers_.take_done()) {
     counters_.add(RingCounter::kOperationsCompleted);
-    if (operation->request().timeout_is_total) set_end();
+    ends_.remove_oldest();
     ended_.push_back({std::move(operation), ok_status()});
   }
 }
 
-void RingEngine::set_end() {
-  const RingOperation* urgent = transfers_.most_urgent();
-  ends_by_ = urgent == nullptr ? SteadyTime::max() : urgent->ends_by();
+std::uint64_t RingEngine::bytes_sent() const {
+  return counters_[RingCounter::kBytesSent] + counters_[RingCounter::kHeaderBytesSent];
 }
 
 void RingEngine::leave(const std::string& why) {

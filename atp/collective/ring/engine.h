@@ -18,6 +18,8 @@
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/messages.h"
 #include "atp/collective/ring/transfers.h"
+#include "atp/collective/waits/earliest_end.h"
+#include "atp/collective/waits/late_ranks.h"
 
 // Carries out the operations of one rank over its two connections. One thread drives it; it never
 // waits.
@@ -87,18 +89,25 @@ class RingEngine {
   FailureKind failure_kind() const { return failure_kind_; }
   std::size_t pending() const { return transfers_.size(); }
   const RingCounters& counters() const { return counters_; }
+  // The rank that holds up the ring.
+  const LateRanks& late() const { return late_; }
+  std::optional<LateRanks::Line> take_line() { return late_.take_line(); }
+  std::optional<WaitedForRanks> waited_for() const;
   void count_wait() { counters_.add(RingCounter::kWaits); }
 
  private:
   // The state of a neighbour.
   struct Peer {
-    explicit Peer(Neighbour its_links) : links(std::move(its_links)), line(links.control) {}
+    Peer(Neighbour its_links, std::size_t its_rank)
+        : links(std::move(its_links)), line(links.control), rank(its_rank) {}
     Neighbour links;
     MessageLine line;
-    bool left = false;                   // has sent a farewell
-    bool data_ended = false;             // its data connection has ended
+    bool left = false;        // has sent a farewell
+    bool data_ended = false;  // its data connection has ended
+    std::size_t rank = 0;
     std::optional<SteadyTime> asked_at;  // the first probe since the last progress
     SteadyTime heard_at{};
+    SteadyTime unanswered_since{};  // the first probe since it was heard
   };
   // A connection that ended, for a reason that the neighbours may know better.
   struct Suspicion {
@@ -107,10 +116,10 @@ class RingEngine {
   };
 
   bool move_some();
+  std::uint64_t bytes_sent() const;
   bool send_some();
   bool receive_some();
   void end_done();
-  void set_end();
   void note_end(Peer& peer, const Moved& moved);
   void read_messages(Peer& peer);
   void handle(Peer& peer, const Message& message);
@@ -118,7 +127,13 @@ class RingEngine {
   void ask_neighbours();
   std::optional<std::string> overdue();
   std::string too_late() const;
-  std::optional<std::string> silent_for(std::chrono::milliseconds limit) const;
+  const Peer* silent_for(std::chrono::milliseconds limit) const;
+  void note_moves(bool sent, bool received);
+  const Peer* without_answer() const;
+  void find_late();
+  void hear_late(const Peer& from, const std::string& text);
+  void pass_on_late(const Peer* from);
+  void report_late();
   void suspect(const std::string& text);
   void miss(const Peer& peer);  // it left before everything was done
   void fail_after_what_has_come(const std::string& why, FailureKind kind);
@@ -130,7 +145,8 @@ class RingEngine {
   std::chrono::milliseconds patience() const;  // how long to wait for the oldest operation
   std::chrono::milliseconds asking_interval() const;
   std::chrono::milliseconds grace() const;
-  SteadyTime deadline() const { return std::min(progress_at_ + patience(), ends_by_); }
+  SteadyTime ends_by() const { return ends_.get().value_or(SteadyTime::max()); }
+  SteadyTime deadline() const { return std::min(progress_at_ + patience(), ends_by()); }
 
   const RingOptions options_;
   const std::string own_name_;
@@ -143,14 +159,23 @@ class RingEngine {
   std::unique_ptr<std::byte[]> stage_;
   RingCounters counters_;
   SteadyTime now_;
-  SteadyTime progress_at_;  // the last progress, or the first operation's submission
-  SteadyTime ends_by_ = SteadyTime::max();  // the earliest end that an operation asks for
-  SteadyTime ask_at_;                       // when to probe the neighbours
-  bool can_send_ = true;                    // the socket accepts more in this round
+  SteadyTime progress_at_;        // the last progress, or the first operation's submission
+  EarliestEnd<SteadyTime> ends_;  // of operations that fail even if they make progress
+  SteadyTime ask_at_;             // when to probe the neighbours
+  bool can_send_ = true;          // the socket accepts more in this round
   bool can_receive_ = true;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;
+  // A rank that holds up the ring, as this rank has found or a neighbour has told.
+  struct Late {
+    std::size_t rank = 0;
+    std::string text;
+  };
+  SteadyTime received_at_;  // the last data, or the first operation's submission
+  SteadyTime find_late_at_{};
+  std::optional<Late> found_late_;
+  LateRanks late_;
 };
 
 }  // namespace atp

@@ -18,6 +18,12 @@ constexpr milliseconds kExplanation{1000};
 constexpr milliseconds kSilence{15000};
 constexpr milliseconds kMaxBetweenQuestions{1000};
 constexpr milliseconds kMaxGrace{2000};
+constexpr const char* kDoesNotAnswer = " does not answer";
+// Data that has moved within this time shows that every rank of the ring makes progress.
+constexpr milliseconds kMovedLately{1000};
+constexpr const char* kAllMove =
+    ", although the ring makes progress: give the group a longer timeout, use smaller tensors, or "
+    "have fewer operations in flight";
 
 }  // namespace
 
@@ -76,6 +82,7 @@ void RingEngine::handle(Peer& peer, const Message& message) {
   switch (message.kind) {
     case Message::Kind::kAreYouThere: peer.line.send({Message::Kind::kHere, ""}); break;
     case Message::Kind::kHere: break;
+    case Message::Kind::kLate: hear_late(peer, message.text); break;
     case Message::Kind::kFailure:
       fail_after_what_has_come(message.text, FailureKind::kReported);
       break;
@@ -99,6 +106,7 @@ void RingEngine::check_time() {
 void RingEngine::ask_neighbours() {
   for (Peer* peer : {before_.get(), next_.get()}) {
     if (!peer->asked_at) peer->asked_at = now_;
+    if (peer->heard_at >= peer->unanswered_since) peer->unanswered_since = now_;
     peer->line.send({Message::Kind::kAreYouThere, ""});
   }
   ask_at_ = now_ + asking_interval();
@@ -109,30 +117,36 @@ milliseconds RingEngine::asking_interval() const {
 }
 
 // Finds a neighbour that has not answered for this long.
-std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
+const RingEngine::Peer* RingEngine::silent_for(milliseconds limit) const {
   for (const Peer* peer : {before_.get(), next_.get()}) {
     if (peer->left || !peer->asked_at) continue;
     const auto silence = now_ - std::max(*peer->asked_at, peer->heard_at);
-    if (silence >= limit) return peer->links.name + " does not answer";
+    if (silence >= limit) return peer;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 std::string RingEngine::too_late() const {
-  return now_ < ends_by_ ? "no progress for " + seconds_text(patience())
-                         : overdue_text(patience(*transfers_.most_urgent()));
+  return now_ < ends_by() ? "no progress for " + seconds_text(patience())
+                          : overdue_text(patience(*transfers_.most_urgent()));
 }
 
 // Why the oldest operation is given up, as far as this rank knows.
 std::optional<std::string> RingEngine::overdue() {
-  if (const auto silent = silent_for(kSilence)) return silent;
+  if (const Peer* silent = silent_for(kSilence)) return silent->links.name + kDoesNotAnswer;
   if (now_ < deadline()) return std::nullopt;
   const std::string text = too_late() + ": ";
-  if (const auto silent = silent_for(2 * asking_interval())) return text + *silent;
+  if (now_ < progress_at_ + std::min<milliseconds>(kMovedLately, patience() / 2)) {
+    return too_late() + kAllMove;
+  }
+  if (const Peer* silent = silent_for(2 * asking_interval())) {
+    return text + silent->links.name + kDoesNotAnswer;
+  }
   Transfer* receiving = transfers_.receiving();
   if (receiving != nullptr && !receiving->begun()) {
     return text + before_->links.name + " has not called " + describe(receiving->header());
   }
+  if (found_late_) return text + found_late_->text;
   // Another rank has the evidence and will report it.
   if (now_ < deadline() + grace()) return std::nullopt;
   return text + own_name_ + " waits for " + before_->links.name;
@@ -156,6 +170,7 @@ void RingEngine::fail(const std::string& why, FailureKind kind) {
   failure_kind_ = kind;
   for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFailure, why});
   while (auto operation = transfers_.take_oldest()) refuse(std::move(operation));
+  ends_.clear();
 }
 
 void RingEngine::refuse(std::shared_ptr<RingOperation> operation) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct RingOptions {
   // As in CommunicatorOptions.
   std::shared_ptr<RecordedGroup> recorded;
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);
+  // Called with a message about a wait, on the ring's thread; null: the message goes to stderr.
+  std::function<void(const std::string&)> on_warning;
   // Time without progress after which an operation fails; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };

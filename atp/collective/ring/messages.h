@@ -15,6 +15,7 @@ struct Message {
     kHere = 2,
     kFailure = 3,   // the ring is broken; with the reason
     kFarewell = 4,  // this rank is done and leaves
+    kLate = 5,      // a rank holds up the ring: its number, and what it does
   };
   Kind kind = Kind::kHere;
   std::string text;

@@ -81,7 +81,9 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   void give_up(const std::string& why) { thread_.give_up(why); }
   void stop(const std::string& why) { is_alone() ? thread_.give_up(why) : thread_.stop(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
-  RingCounters counters() const { return thread_.report(); }
+  RingCounters counters() const { return thread_.report().counters; }
+  std::optional<WaitedForRanks> waited_for() const { return thread_.report().waited_for; }
+  std::map<Rank, Duration> waits() const { return thread_.report().waits; }
   std::optional<std::string> failure() const { return thread_.failure(); }
   FailureKind failure_kind() const { return thread_.failure_kind(); }
   bool wait_until_idle(steady_clock::time_point until) { return thread_.wait_until_idle(until); }
@@ -96,6 +98,11 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
 
   bool is_alone() const { return options_.world_size == 1; }
   void run();
+  template <class Step>
+  void guarded(const Step& step) {
+    thread_.guarded(rank_name(options_, options_.rank), step,
+                    [this](const std::string& why) { engine_->stop(why); });
+  }
   bool publish(bool left);  // true if there are new commands
   std::array<pollfd, 4> wait_for_work();
 
@@ -103,7 +110,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   const pid_t owner_ = getpid();
   std::unique_ptr<RingEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
-  OperationThread<RingOperation, RingCounters> thread_;
+  OperationThread<RingOperation, ThreadReport<RingCounters>> thread_;
   std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
   std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
@@ -122,14 +129,14 @@ void Ring::Impl::run() {
   for (;;) {
     auto commands = thread_.take();
     for (auto& operation : commands.submitted) {
-      engine_->submit(std::move(operation), clock_.now());
+      guarded([&] { engine_->submit(std::move(operation), clock_.now()); });
     }
     if (commands.stop) engine_->stop(*commands.stop);
     if (commands.leave) {
       engine_->leave(*commands.leave);
       break;
     }
-    engine_->work(clock_.now(), ready);
+    guarded([&] { engine_->work(clock_.now(), ready); });
     if (!publish(false)) ready = wait_for_work();
   }
   publish(true);
@@ -137,12 +144,14 @@ void Ring::Impl::run() {
 }
 
 bool Ring::Impl::publish(bool left) {
-  return thread_.publish({.pending = engine_->pending(),
-                          .left = left,
-                          .failure = engine_->failure(),
-                          .failure_kind = engine_->failure_kind(),
-                          .report = engine_->counters()},
-                         engine_->take_ended());
+  while (const auto line = engine_->take_line()) thread_.tell(*line, options_.on_warning);
+  return thread_.publish(
+      {.pending = engine_->pending(),
+       .left = left,
+       .failure = engine_->failure(),
+       .failure_kind = engine_->failure_kind(),
+       .report = {engine_->counters(), engine_->waited_for(), engine_->late().waits()}},
+      engine_->take_ended());
 }
 
 std::array<pollfd, 4> Ring::Impl::wait_for_work() {
@@ -255,6 +264,14 @@ bool Ring::wait_until_idle(steady_clock::time_point until) {
 }
 
 bool Ring::on_own_thread() const { return !impl_->forked() && impl_->on_own_thread(); }
+
+std::optional<WaitedForRanks> Ring::waited_for() const {
+  return impl_->forked() ? std::nullopt : impl_->waited_for();
+}
+
+std::map<Rank, Duration> Ring::waits() const {
+  return impl_->forked() ? std::map<Rank, Duration>() : impl_->waits();
+}
 
 RingCounterList Ring::counters() const {
   RingCounterList list;

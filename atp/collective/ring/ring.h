@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "atp/base/failure_kind.h"
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/request.h"
+#include "atp/collective/waits/late_ranks.h"
 
 // A Ring is one rank's membership in a group whose ranks sum over TCP, each with its two
 // neighbours: reduce-scatter, all-gather, and all-reduce, which is the first followed by the
@@ -78,6 +80,10 @@ class Ring {
   bool on_own_thread() const;
 
   RingCounterList counters() const;
+  // For whom the oldest operation waits, if it has waited for a second; and for how long operations
+  // have waited for each rank, in all waits of a second or more that have ended.
+  std::optional<WaitedForRanks> waited_for() const;
+  std::map<Rank, Duration> waits() const;
 
  private:
   class Impl;

@@ -50,6 +50,8 @@ class RingWay final : public Way {
   FailureKind failure_kind() const override { return ring_->failure_kind(); }
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override { return ring_->counters(); }
+  std::optional<WaitedForRanks> waited_for() const override { return ring_->waited_for(); }
+  std::map<Rank, Duration> waits() const override { return ring_->waits(); }
   bool on_own_thread() const override { return ring_->on_own_thread(); }
 
  private:

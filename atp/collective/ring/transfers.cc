@@ -57,8 +57,7 @@ Scratch Transfers::take_scratch(std::size_t bytes) {
 Transfer* Transfers::begin_next() {
   if (waiting_.empty()) return nullptr;
   Scratch scratch = take_scratch(stages_scratch_bytes(waiting_.front()->request(), rank_, ranks_));
-  queue_.push_back(
-      std::make_unique<Transfer>(std::move(waiting_.front()), rank_, ranks_, std::move(scratch)));
+  queue_.push_back(std::make_unique<Transfer>(waiting_.front(), rank_, ranks_, std::move(scratch)));
   waiting_.pop_front();
   return queue_.back().get();
 }

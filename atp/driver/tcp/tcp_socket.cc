@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "atp/base/errno_text.h"
+#include "atp/base/interrupt.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -21,7 +23,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBetweenAttempts{50};
 constexpr const char* kTooLate = "no answer in time";
 
-Error system_error(int error) { return {error == ETIMEDOUT ? kTooLate : std::strerror(error)}; }
+Error system_error(int error) { return {error == ETIMEDOUT ? kTooLate : errno_text(error)}; }
 
 int family_of(const Endpoint& endpoint) { return endpoint.is_ipv4() ? AF_INET : AF_INET6; }
 
@@ -38,8 +40,10 @@ bool wait_for(int fd, short events, SteadyTime until) {
     const auto left =
         std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
     pollfd waited{fd, events, 0};
-    const int ready = poll(&waited, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
+    const auto slice = std::min<long long>(left, kBetweenInterruptChecks.count());
+    const int ready = poll(&waited, 1, static_cast<int>(std::max<long long>(slice, 0)));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return ready > 0;
+    if (left <= 0 || interrupted()) return false;
   }
 }
 

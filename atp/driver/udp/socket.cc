@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "atp/base/errno_text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/control_message.h"
 
@@ -65,7 +66,7 @@ Result<UdpSocket> UdpSocket::open(const Endpoint& local, PortRange range) {
   }
   const int family = local.is_ipv4() ? AF_INET : AF_INET6;
   const int fd = ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Error{std::string("cannot open a UDP socket: ") + std::strerror(errno)};
+  if (fd < 0) return Error{"cannot open a UDP socket: " + errno_text(errno)};
   UdpSocket socket(fd, family);
   if (const Status configured = socket.configure(); !configured) return configured.error();
   if (const Status bound = socket.bind_to(local); !bound) return bound.error();

@@ -7,13 +7,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "atp/base/errno_text.h"
+
 namespace atp {
 
 static_assert(std::atomic<bool>::is_always_lock_free, "stop() is called in signal handlers");
 
 Result<std::unique_ptr<Waker>> Waker::create() {
   const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (fd < 0) return Error{std::string("cannot create an eventfd: ") + std::strerror(errno)};
+  if (fd < 0) return Error{std::string("cannot create an eventfd: ") + errno_text(errno)};
   return std::unique_ptr<Waker>(new Waker(fd));
 }
 

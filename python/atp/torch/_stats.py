@@ -32,12 +32,13 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     from which sums now take the ring (None: no sum takes it).
 
     waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
-    ranks for which this rank's oldest sum in the network, or in its host's memory, has waited for
-    a second or more, though others have contributed to it. None if it waits for no rank.
+    ranks for which this rank's oldest operation has waited for a second or more. None if it waits
+    for no rank.
 
-    waited_s: the seconds that this rank's sums in the network have waited for one other rank alone,
-    by rank, in all waits that have ended. A wait counts from this rank's first repeated packet,
-    so shorter delays appear only in `atp status`, which has every rank's lateness.
+    waited_s: the seconds that this rank's operations have waited for other ranks, by rank, in all
+    waits that have ended. Of sums in the network: for one other rank alone, from this rank's first
+    repeated packet on, so shorter delays appear only in `atp status`, which has every rank's
+    lateness. Of all other operations: waits of a second or more.
 
     The bytes of an operation are the size of this rank's input. In a group of one rank everything
     is under "peers".

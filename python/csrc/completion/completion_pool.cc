@@ -12,6 +12,7 @@ namespace {
 // How long works wait behind one callback before another thread takes over: long compared to a
 // callback that only computes, short compared to an operation.
 constexpr std::chrono::milliseconds kPatience{1};
+constexpr auto kForever = std::chrono::steady_clock::time_point::max();
 
 // Each callback that waits holds a thread.
 constexpr std::size_t kThreadsMax = 256;
@@ -215,7 +216,7 @@ bool CompletionPool::have_settled(Mark works) const {
 
 void CompletionPool::wait_until_settled(Mark works) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return first_unsettled_ >= works; });
+  wait_or_interrupted(changed_, lock, kForever, [&] { return first_unsettled_ >= works; });
 }
 
 void CompletionPool::when_settled(Mark works, std::function<void()> then) {
@@ -231,7 +232,7 @@ void CompletionPool::when_settled(Mark works, std::function<void()> then) {
 
 void CompletionPool::wait_until_idle() {
   Lock lock(mutex_);
-  changed_.wait(lock, [this] { return unfinished_ == 0; });
+  wait_or_interrupted(changed_, lock, kForever, [this] { return unfinished_ == 0; });
 }
 
 void CompletionPool::wait_until_idle_for(std::chrono::milliseconds limit) {

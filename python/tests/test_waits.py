@@ -1,0 +1,201 @@
+"""Every wait says for whom: one rank comes late, and the others that need it name it, nobody else.
+
+Also: Ctrl-C ends every wait at once, a large sum ends at its time-out, and so does one that does
+not fit into memory.
+"""
+
+import datetime
+import os
+import re
+import resource
+import signal
+import tempfile
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch
+
+from .ways import WAYS, options_of
+
+RANKS = 3
+LATE_S = 2.5
+# More than is sent before the receiver asks for it.
+COUNT = 20_000
+
+
+def blocks(kind=torch.int64):
+    return [torch.ones(COUNT, dtype=kind) for _ in range(RANKS)]
+
+
+def at_root(call):
+    return lambda: call(blocks() if dist.get_rank() == 0 else None)
+
+
+def backend():
+    return dist.group.WORLD._get_backend(torch.device("cpu"))
+
+
+CALLS = {
+    "all_reduce": lambda: dist.all_reduce(torch.ones(COUNT)),
+    "all_reduce of int64": lambda: dist.all_reduce(blocks()[0]),
+    "broadcast": lambda: dist.broadcast(torch.ones(COUNT), 0),
+    "reduce": lambda: dist.reduce(torch.ones(COUNT), 0),
+    "gather": at_root(lambda own: dist.gather(blocks()[0], own, 0)),
+    "scatter": at_root(lambda own: dist.scatter(blocks()[0], own, 0)),
+    "all_gather": lambda: dist.all_gather(blocks(), blocks()[0]),
+    "reduce_scatter": lambda: dist.reduce_scatter(torch.ones(COUNT), blocks(torch.float32)),
+    "all_to_all": lambda: dist.all_to_all(blocks(), blocks()),
+    "barrier": dist.barrier,
+    "monitored_barrier": lambda: backend().monitored_barrier(),
+    "send": lambda: dist.recv(blocks()[0], 0) if dist.get_rank() else send_to_all(),
+    "recv": lambda: send_to_all() if dist.get_rank() == 0 else dist.recv(blocks()[0], 0),
+}
+
+
+def send_to_all():
+    for rank in range(1, RANKS):
+        dist.send(blocks()[0], rank)
+
+
+# In a group that sums in the network, everything else takes the same connections as with a ring.
+ROWS = [(way, call, 2) for way in ("memory", "ring") for call in CALLS]
+ROWS += [(way, call, 0) for way in ("memory", "ring") for call in ("broadcast", "barrier")]
+ROWS += [("innetwork", "all_reduce", 2), ("innetwork", "barrier", 2)]
+
+
+def stderr_of(body):
+    """What this process writes to stderr meanwhile."""
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            body()
+            time.sleep(0.2)  # the line that it is over may come a moment later
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        file.seek(0)
+        return file.read().decode()
+
+
+def named_in(text: str, ending: str) -> set[int]:
+    """The ranks in the lines about waits."""
+    named = set()
+    for line in text.splitlines():
+        if ending not in line:
+            continue
+        line = re.sub(r"(from|to) rank \d+", "", line)  # the operation's root
+        for one, more in re.findall(r"ranks? (\d+)((?:(?:, | and )\d+)*)", line):
+            named |= {int(one), *map(int, re.findall(r"\d+", more))}
+    return named
+
+
+@pytest.mark.parametrize(("way", "call", "late"), ROWS)
+def test_the_others_name_the_late_rank_and_nobody_else(ranks, way, call, late):
+    def body(rank):
+        dist.barrier()
+        CALLS[call]()  # there are connections
+
+        def wait():
+            if rank == late:
+                time.sleep(LATE_S)
+            begun = time.monotonic()
+            CALLS[call]()
+            body.seconds = time.monotonic() - begun
+
+        text = stderr_of(wait)
+        return body.seconds, text, atp.torch.stats()["waited_s"]
+
+    results = ranks.run(RANKS, body, memory=way == "memory", pg_options=options_of(way))
+    waiting = 0
+    for rank, (seconds, text, waited_s) in enumerate(results):
+        # A rank whose part is done earlier waits for nobody.
+        if rank == late or seconds < 1.2:
+            assert named_in(text, "waiting for") == set(), (rank, text)
+            continue
+        waiting += 1
+        assert named_in(text, "waiting for") == {late}, (rank, seconds, text)
+        assert named_in(text, "resumed") == {late}, (rank, seconds, text)
+        assert list(waited_s) == [late] and waited_s[late] >= 1, (rank, waited_s)
+    # The root of a broadcast or a scatter is the only one that others wait for.
+    assert waiting > 0 or late != 0, results
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", ["all_reduce", "all_reduce of int64", "barrier", "recv"])
+def test_ctrl_c_ends_a_wait_and_the_others_name_the_rank(ranks, way, call):
+    def body(rank):
+        dist.barrier()
+        if rank == 0:
+            time.sleep(4)
+            return None
+        if rank == 1:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if os.fork() == 0:
+                time.sleep(1)
+                os.kill(os.getppid(), signal.SIGINT)
+                os._exit(0)
+            begun = time.monotonic()
+            try:
+                CALLS[call]()
+            except KeyboardInterrupt:
+                return time.monotonic() - begun
+            return None
+        try:
+            for _ in range(3):
+                CALLS[call]()
+        except RuntimeError as error:
+            return str(error)
+        return None
+
+    outcomes = ranks.outcomes(
+        RANKS, body, waited_for=[1, 2], memory=way == "memory", pg_options=options_of(way)
+    )
+    assert outcomes[0].value is not None, outcomes[0]
+    assert 0.8 < outcomes[0].value < 2.5
+    if call != "recv":
+        assert "rank 1" in (outcomes[1].value or ""), outcomes[1]
+
+
+def test_a_sum_too_large_for_its_time_out_ends_in_time_and_blames_nobody(ranks):
+    def body(rank):
+        tensor = torch.ones(1 << 28)
+        options = dist.AllreduceOptions()
+        options.timeout = datetime.timedelta(seconds=0.2)
+        dist.barrier()
+        begun = time.monotonic()
+        try:
+            backend().allreduce([tensor], options).wait()
+        except RuntimeError as error:
+            return time.monotonic() - begun, str(error)
+        return time.monotonic() - begun, ""
+
+    for seconds, error in ranks.run(2, body, memory=True):
+        assert "although every rank makes progress" in error, (seconds, error)
+        assert "rank 0" not in error and "rank 1" not in error, error
+        assert seconds < 5, error
+
+
+def test_an_operation_without_memory_fails_and_names_its_rank(ranks):
+    def body(rank):
+        tensor = torch.ones(1 << 26, dtype=torch.int64)
+        dist.barrier()
+        if rank == 1:
+            used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+        dist.reduce(tensor, 0)
+
+    for outcome in ranks.outcomes(RANKS, body):
+        assert "rank 1 has no memory left" in (outcome.error or ""), outcome
+
+
+def test_kinds_with_long_names_are_told_apart(ranks):
+    def body(rank):
+        kind = torch.float8_e4m3fn if rank == 0 else torch.float8_e4m3fnuz
+        dist.broadcast(torch.zeros(100).to(kind), 0)
+
+    for outcome in ranks.outcomes(2, body, memory=True):
+        assert "float8_e4m3fnuz" in (outcome.error or ""), outcome
