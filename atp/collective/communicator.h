@@ -16,6 +16,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/host_request.h"
+#include "atp/collective/host/interruption.h"
 #include "atp/collective/host/uplink.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/result_digest.h"
@@ -94,6 +95,9 @@ struct CommunicatorOptions {
   // operations. Null: connect() opens a group in the recorder and has the operations recorded.
   std::shared_ptr<RecordedGroup> recorded;
   bool records_operations = false;
+
+  // Ends connect() with this error. Null: nothing does.
+  MaybeInterruption interruption;
 
   // Calls on_warning, or writes to stderr.
   void warn(const std::string& text) const;

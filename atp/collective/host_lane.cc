@@ -127,7 +127,7 @@ Result<bool> HostLane::hear_of_leaders() {
       const HostBoard::Verdict verdict = engine_.verdict();
       if (verdict != HostBoard::Verdict::kNone) return verdict == HostBoard::Verdict::kSend;
       if (engine_.failure()) return Error{*engine_.failure()};
-      if (interrupted()) return Error{"the wait was interrupted"};
+      if (const auto why = why_interrupted(options_.interruption)) engine_.give_up(*why);
       if (SteadyClock::now() >= until)
         engine_.give_up(engine_.leader_text() + " makes no progress");
     }

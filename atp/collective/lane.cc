@@ -155,8 +155,12 @@ std::map<Rank, Duration> Lane::waits() const {
 }
 
 Status Lane::wait_until_joined() {
-  thread_.wait_until(
-      [](const LaneReport& report) { return report.phase != ParticipantPhase::kJoining; });
+  const auto knows = [](const LaneReport& report) {
+    return report.phase != ParticipantPhase::kJoining;
+  };
+  while (!thread_.wait_until(knows, next_look())) {
+    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+  }
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
   const Rank rank = options_.names.empty() ? options_.rank : options_.names[options_.rank];
   return Error{"rank " + std::to_string(rank) +

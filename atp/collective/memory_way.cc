@@ -26,6 +26,7 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
                                                        .rank = options.rank,
                                                        .world_size = options.world_size,
                                                        .timeout = options.join_timeout,
+                                                       .interruption = options.interruption,
                                                        .numbers = numbers_text(options)});
     if (!outcome) return outcome.error();
     if (outcome.value().place) {
@@ -80,6 +81,7 @@ Status OneOfSeveral::meet_here() {
                                                      .world_size = ranks_.size(),
                                                      .of_several = of_several,
                                                      .timeout = options_.join_timeout,
+                                                     .interruption = options_.interruption,
                                                      .numbers = numbers_text(options_)});
   if (!outcome) return outcome.error();
   why_not_ = outcome.value().why_not;

@@ -118,11 +118,11 @@ class OperationThread {
     const std::lock_guard lock(mutex_);
     return progress_.report;
   }
+  // False: at `until` it was not so yet.
   template <class Condition>
-  void wait_until(const Condition& condition) {
+  bool wait_until(const Condition& condition, SteadyTime until) {
     std::unique_lock lock(mutex_);
-    wait_or_interrupted(changed_, lock, SteadyTime::max(),
-                        [&] { return condition(progress_.report); });
+    return wait_or_interrupted(changed_, lock, until, [&] { return condition(progress_.report); });
   }
   bool on_own_thread() const { return running_here == this; }
 

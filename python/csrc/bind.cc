@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/host/interruption.h"
 #include "atp/collective/memory_way.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
@@ -128,7 +129,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
     bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
     const std::vector<std::size_t>& host_of, const std::string& job_keys,
-    std::shared_ptr<RecordedGroup> recorded) {
+    std::shared_ptr<Interruption> interruption, std::shared_ptr<RecordedGroup> recorded) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -137,6 +138,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.host_memory = host_memory;
     options.host_of = host_of;
     options.recorded = std::move(recorded);
+    options.interruption = std::move(interruption);
     options.job = {job.first, job.second};
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
@@ -193,11 +195,11 @@ class ConnectedRing {
                               const std::string& numbers) {
     check();
     std::vector<float> zeros(values);
-    const auto shortest = shortest_of(rounds, [&] {
+    const auto shortest = shortest_of(rounds, timeout, [&](milliseconds left) {
       RingRequest request = all_reduce_request(
           ElementType::kFloat32, std::as_writable_bytes(std::span(zeros)), ring_->world_size());
       request.format = number_format(numbers);
-      request.timeout = timeout;
+      request.timeout = left;
       return ring_->submit(std::move(request)).wait();
     });
     return shortest.count();
@@ -219,9 +221,11 @@ std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds tim
                                             std::vector<std::size_t> names,
                                             const TcpListener& listener,
                                             const std::vector<std::string>& addresses,
+                                            std::shared_ptr<Interruption> interruption,
                                             std::shared_ptr<RecordedGroup> recorded) {
   RingOptions options;
   options.recorded = std::move(recorded);
+  options.interruption = std::move(interruption);
   options.rank = static_cast<std::size_t>(rank);
   options.world_size = static_cast<std::size_t>(size);
   options.token = token;
@@ -432,7 +436,7 @@ void define_in_network_group(py::module_& module) {
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
                  py::arg("host_memory"), py::arg("host_of"), py::arg("job_keys"),
-                 py::arg("recorded"));
+                 py::arg("interruption"), py::arg("recorded"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
@@ -464,7 +468,7 @@ void define_ring_group(py::module_& module) {
   py::class_<ConnectedRing>(module, "Ring")
       .def(py::init(&connect_ring), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
+           py::arg("listener"), py::arg("addresses"), py::arg("interruption"), py::arg("recorded"),
            py::call_guard<py::gil_scoped_release>())
       .def("measure", &ConnectedRing::nanoseconds_of, py::arg("values"), py::arg("rounds"),
            py::arg("timeout"), py::arg("numbers"), py::call_guard<py::gil_scoped_release>());
@@ -489,6 +493,9 @@ PYBIND11_MODULE(_C, module) {
       .def_property_readonly("mark", &atp::mark_of)
       .def("keys_of_job", &keys_of_job, py::arg("job"));
   module.def("own_key", &own_key);
+  py::class_<atp::Interruption, std::shared_ptr<atp::Interruption>>(module, "Interruption")
+      .def(py::init())
+      .def("set", &atp::Interruption::set, py::arg("why"));
   py::class_<atp::RecordedGroup, std::shared_ptr<atp::RecordedGroup>>(module, "RecordedGroup");
   module.def("open_record", &open_record, py::kw_only(), py::arg("name"), py::arg("job"),
              py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());

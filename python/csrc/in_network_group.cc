@@ -159,8 +159,8 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
 std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t rounds,
                                                  std::chrono::milliseconds timeout) {
   std::vector<float> zeros(values);
-  return shortest_of(rounds, [&] {
-    return communicator_->all_reduce(zeros, {.timeout = timeout, .is_probe = true}).wait();
+  return shortest_of(rounds, timeout, [&](std::chrono::milliseconds left) {
+    return communicator_->all_reduce(zeros, {.timeout = left, .is_probe = true}).wait();
   });
 }
 

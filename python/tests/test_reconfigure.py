@@ -15,6 +15,8 @@ import atp.torch
 from .test_get_error import get_error
 from .ways import WAYS, options_of
 
+pytestmark = pytest.mark.needs_torch("2.14")
+
 RECONFIGURABLE = {"enable_reconfigure": True}
 
 

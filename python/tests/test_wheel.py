@@ -7,7 +7,7 @@ import sys
 import tomllib
 import zipfile
 
-import torch.distributed as dist
+import pytest
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,14 @@ def test_a_wheel_has_every_python_source_and_the_marks_of_its_types(tmp_path):
 
 
 def carry_out(program, folder):
-    """What it prints, with atp installed as by pip: its metadata has pyproject's entry points."""
+    """What finished() prints."""
+    done = finished(program, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def finished(program, folder):
+    """Runs it, and makes a group, as if pip had installed atp with pyproject's entry points."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     metadata = folder / "atp-0.1.0.dist-info"
     metadata.mkdir()
@@ -38,28 +45,71 @@ def carry_out(program, folder):
         "rank=0, world_size=1); print(dist.get_backend(), 'atp.torch' in sys.modules)"
     )
     paths = os.pathsep.join([str(folder), str(CHECKOUT / "python")])
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
-def test_the_entry_point_registers_the_backend(tmp_path):
-    """As torch 2.14 and later do with the entry points of all installed packages."""
+LOADED_BY_NAME = {
+    "torch.backends": "torch 2.13 does so with all of them, at the end of `import torch`",
+    "torch.distributed.backends": "torch 2.14 and later do so with the one that a program names",
+}
+
+
+@pytest.mark.parametrize("group", LOADED_BY_NAME)
+def test_an_entry_point_registers_the_backend(tmp_path, monkeypatch, group):
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     load = (
         "import sys, importlib.metadata, torch.distributed as dist; "
-        "assert 'atp.torch' not in sys.modules; "
-        "[p.load()() for p in importlib.metadata.entry_points(group='torch.distributed.backends')]"
+        "assert 'atp' not in dist.Backend.backend_list; "
+        # Others' may be broken: in torch 2.15.0's own wheel one names a module that it lacks.
+        f"[p.load()() for p in importlib.metadata.entry_points(group='{group}', name='atp')]"
     )
     assert carry_out(load, tmp_path) == "atp True\n"
 
 
-if hasattr(dist, "_reconfigure"):  # from torch 2.14 on, which looks for such backends
+def test_an_installed_module_needs_no_import(tmp_path):
+    assert carry_out("import sys, torch, torch.distributed as dist", tmp_path) == "atp True\n"
 
-    def test_an_installed_module_needs_no_import(tmp_path):
-        assert carry_out("import sys, torch, torch.distributed as dist", tmp_path) == "atp True\n"
+
+IMPORT_TORCH = (
+    "import sys, torch; import torch.distributed as dist; "
+    "assert not {'atp.torch', 'atp._C'} & set(sys.modules); "
+)
+BROKEN = {
+    "the extension was built for another torch": (
+        "torch.__version__ = '2.99.0'",
+        "ImportError: atp.torch was built for torch",
+    ),
+    "the extension cannot be loaded": (
+        "sys.modules['atp._C'] = None",
+        "ImportError: atp's torch extension cannot be loaded",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", BROKEN)
+def test_importing_torch_works_although(tmp_path, why):
+    """The backend says what is wrong once a program asks for it."""
+    broken, text = BROKEN[why]
+    done = finished(IMPORT_TORCH + broken, tmp_path)
+    assert done.returncode == 1 and text in done.stderr, done.stderr
+
+
+def test_importing_torch_loads_only_what_the_registration_needs(tmp_path):
+    program = IMPORT_TORCH + (
+        "ours = sorted(n for n in sys.modules if n.partition('.')[0] == 'atp'); "
+        "assert ours == ['atp', 'atp._register'], ours"
+    )
+    assert carry_out(program, tmp_path) == "atp True\n"
+
+
+def test_importing_torch_works_without_distributed(tmp_path):
+    program = "import torch.distributed as d; d.is_available = lambda: False; import atp._register"
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "python")}
+    program += "; atp._register.register()"
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)

@@ -60,7 +60,9 @@ def test_idle_clients_of_a_switch_stop_neither_readers_nor_sums(cluster, few_des
 
     def completed():
         page = read(metrics, "/metrics")
-        (line,) = [x for x in page.splitlines() if x.startswith("atp_switch_gradients_summed_total")]
+        (line,) = [
+            x for x in page.splitlines() if x.startswith("atp_switch_gradients_summed_total")
+        ]
         return float(line.split()[-1])
 
     before = len(switch.output())

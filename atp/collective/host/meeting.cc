@@ -83,7 +83,7 @@ class Meeting {
   void check_numbers(const Hello& hello);
   void take(UnixLine line);
   std::string missing() const;
-  std::optional<std::size_t> first_lost(const UnixLine& listener) const;
+  std::optional<std::size_t> first_lost(const UnixLine& listener, Clock::time_point until) const;
   Result<HostPlace> make() const;
   Result<HostPlace> take_place(Segment segment) const;
   Result<std::string> hand_out(const Result<HostPlace>& place);
@@ -155,9 +155,10 @@ void Meeting::take(UnixLine line) {
   }
 }
 
-// Waits for the next caller or until the time is up. Returns a rank whose process has ended before:
-// a rank that waits for the segment says nothing.
-std::optional<std::size_t> Meeting::first_lost(const UnixLine& listener) const {
+// Waits for the next caller, but not longer than until then. Returns a rank whose process has ended
+// before: a rank that waits for the segment says nothing.
+std::optional<std::size_t> Meeting::first_lost(const UnixLine& listener,
+                                               Clock::time_point until) const {
   std::vector<const UnixLine*> waited{&listener};
   std::vector<std::size_t> ranks{0};
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
@@ -165,7 +166,7 @@ std::optional<std::size_t> Meeting::first_lost(const UnixLine& listener) const {
     waited.push_back(&lines_[rank]);
     ranks.push_back(rank);
   }
-  const Result<std::size_t> ready = UnixLine::first_ready(waited, until_);
+  const Result<std::size_t> ready = UnixLine::first_ready(waited, until);
   if (!ready || ready.value() == 0) return std::nullopt;
   return ranks[ready.value()];
 }
@@ -174,9 +175,14 @@ Status Meeting::gather() {
   Result<UnixLine> listener = UnixLine::listen(name_of(options_));
   if (!listener) return has_no_socket(listener.error());
   while (!missing().empty()) {
-    if (const auto rank = first_lost(listener.value())) return lost(*rank, "its process has ended");
-    Result<UnixLine> line = listener.value().accept(until_);
-    if (!line && (Clock::now() < until_ || interrupted())) return line.error();
+    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    const Clock::time_point until = next_look(until_);
+    if (const auto rank = first_lost(listener.value(), until)) {
+      return lost(*rank, "its process has ended");
+    }
+    Result<UnixLine> line = listener.value().accept(until);
+    if (!line && Clock::now() < until) return line.error();
+    if (!line && until < until_) continue;
     if (!line && other_numbers_) return *other_numbers_;
     if (!line) {
       return Error{missing() + " did not contact " + rank_text(0) + " on this host within " +
@@ -264,7 +270,7 @@ Result<UnixLine> Meeting::call() const {
   for (;;) {
     const Status called = line.value().call(name_of(options_), until_);
     if (called) return line;
-    if (interrupted()) return Error{"the wait was interrupted"};
+    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
     if (Clock::now() >= until_) {
       return Error{rank_text(options_.rank) + " could not contact " + rank_text(0) +
                    " on this host within " + seconds_text(options_.timeout) + " (" +

@@ -8,6 +8,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
+#include "atp/collective/host/interruption.h"
 #include "atp/collective/host/presence.h"
 #include "atp/collective/host/segment.h"
 #include "atp/wire/packet_view.h"
@@ -40,6 +41,7 @@ struct HostMeetingOptions {
   std::size_t world_size = 1;  // likewise
   std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
+  MaybeInterruption interruption = nullptr;  // ends the meeting with this error
   // The number format as text; it must be the same on all ranks.
   std::string numbers = "";
 };

@@ -2,6 +2,7 @@
 #include "atp/collective/ring/links.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "atp/base/text.h"
@@ -17,6 +18,9 @@ using std::chrono::steady_clock;
 // The poller's ids.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kGuests = 1;
+// Long enough for a lost SYN to be repeated.
+constexpr std::chrono::seconds kAttempt{3};
+constexpr std::chrono::milliseconds kBetweenAttempts{50};
 
 class Meeting {
  public:
@@ -34,6 +38,7 @@ class Meeting {
  private:
   std::string name(std::size_t rank) const;
   Hello hello(Purpose purpose, std::size_t from, std::size_t to) const;
+  Result<TcpSocket> reach() const;
   Result<TcpSocket> call(Purpose purpose) const;
   Status await_answer(const TcpSocket& socket, Purpose purpose) const;
   Status accept_both(Neighbour& before) const;
@@ -71,9 +76,23 @@ Error Meeting::not_called(const std::string& why) const {
           seconds_text(options_.connect_timeout) + ": " + why};
 }
 
+// Keeps trying: the machine may not be up yet.
+Result<TcpSocket> Meeting::reach() const {
+  for (;;) {
+    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    const SteadyTime until = std::min(until_, steady_clock::now() + kAttempt);
+    Result<TcpSocket> socket = TcpSocket::connect_once(addresses_[next_], until);
+    if (socket) return socket;
+    if (steady_clock::now() + kBetweenAttempts >= until_) {
+      return unreachable(socket.error().message);
+    }
+    std::this_thread::sleep_for(kBetweenAttempts);
+  }
+}
+
 Result<TcpSocket> Meeting::call(Purpose purpose) const {
-  Result<TcpSocket> socket = TcpSocket::connect(addresses_[next_], until_);
-  if (!socket) return unreachable(socket.error().message);
+  Result<TcpSocket> socket = reach();
+  if (!socket) return socket;
   const Hello mine = hello(purpose, options_.rank, next_);
   const Status sent = socket.value().send_all(std::as_bytes(std::span(&mine, 1)), until_);
   if (!sent) return unreachable(sent.error().message);
@@ -104,11 +123,12 @@ Status Meeting::accept_both(Neighbour& before) const {
   };
   std::string why = "no answer in time";
   while (!before.data.is_open() || !before.control.is_open()) {
+    if (const auto end = why_interrupted(options_.interruption)) return Error{*end};
     const SteadyTime now = steady_clock::now();
     room.check_time(now);
     if (const auto news = room.take_news()) why = *news;
     if (now >= until_) return not_called(why);
-    const SteadyTime next = std::min(until_, room.next_timeout().value_or(until_));
+    const SteadyTime next = next_look(std::min(until_, room.next_timeout().value_or(until_)));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
     const int timeout_ms = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
     for (const Poller::Ready& each : poller.value().wait(timeout_ms)) {

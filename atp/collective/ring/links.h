@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "atp/collective/host/interruption.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
@@ -29,6 +30,7 @@ struct RingOptions {
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);
   // Called with a message about a wait, on the ring's thread; null: the message goes to stderr.
   std::function<void(const std::string&)> on_warning;
+  MaybeInterruption interruption = nullptr;  // ends connect() with this error
   // Time without progress after which an operation fails; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };

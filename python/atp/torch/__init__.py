@@ -32,7 +32,8 @@ if ".".join(torch.__version__.split(".")[:2]) != TORCH_SERIES:
         f"torch=={TORCH_SERIES}.*"
     )
 
-from atp.torch._backend import register  # noqa: E402
+import atp.torch._backend  # noqa: E402, F401 (raises an error if the extension is missing)
+from atp._register import register  # noqa: E402
 from atp.torch._hierarchical_hook import hierarchical_hook  # noqa: E402
 from atp.torch._hooks import ddp_hook, int16_hook  # noqa: E402
 from atp.torch._options import Options  # noqa: E402

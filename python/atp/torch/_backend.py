@@ -1,4 +1,4 @@
-"""Registers the backend with torch.distributed, and makes its process groups."""
+"""Makes the process groups of the backend."""
 
 import atexit
 import dataclasses
@@ -17,7 +17,7 @@ except ImportError as error:
         "--no-deps --no-cache-dir ..."
     ) from error
 
-from atp.torch import _metrics
+from atp.torch import _kept_store, _metrics, _other_code
 from atp.torch._address import far_host, is_loopback, own_host, same_network, this_host
 from atp.torch._choice import (
     FIGURES_VARIABLE,
@@ -32,34 +32,36 @@ from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 from atp.torch._reconfigure import reconfigurable_group
 from atp.torch._variables import warn_about_misspelt
+from atp.torch._watch import Deadline, Watch
 
 
-def register() -> None:
-    """Registers the backend "atp" with torch. Idempotent."""
-    if "atp" in dist.Backend.backend_list:
-        return
-    # Tensors on a GPU are copied to the processor's memory, and the results back.
-    dist.Backend.register_backend("atp", _create, extended_api=True, devices=["cpu", "cuda"])
-    atexit.register(_leave_at_exit)
-
-
-def _create(group, pg_options):
-    """The factory that torch calls in every member of a new group."""
+def create(group, pg_options):
+    """Makes a group's backend, in every member of a new group."""
     if not isinstance(pg_options, Options | None):
         raise TypeError(
             f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"
         )
     _metrics.start()
+    _other_code.check(group)
+    if not group.global_ranks_in_group:
+        _kept_store.keep(group)
     if getattr(group, "enable_reconfigure", False):  # torch 2.13 does not have it
         return reconfigurable_group(group, pg_options or Options(), _create_of_fixed_ranks)
     return _create_of_fixed_ranks(group, pg_options or Options())
 
 
 def _create_of_fixed_ranks(group, asked):
+    with Watch(_C.Interruption()) as watch:
+        return _create_watched(group, asked, Deadline(group.timeout), watch)
+
+
+def _create_watched(group, asked, deadline, watch):
     global_ranks = list(group.global_ranks_in_group)
     if not global_ranks:  # torch lists none for the default group
         warn_about_misspelt()
-    meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
+    meeting = Meeting(
+        group.store, group.group_rank, group.group_size, group.group_id, global_ranks, watch
+    )
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     options.check_size(group.group_size)
     choices = _choices_of(options)
@@ -77,24 +79,26 @@ def _create_of_fixed_ranks(group, asked):
     # Rings have no keys, and a group of one has no packets.
     has_packets = options.algorithm != "ring" and listener is not None
     keys = GroupKeys(_C.own_key() if has_packets else None, are_used=has_packets)
-    job = meeting.agree_on_job(group.timeout, choices, address, host=this_host(), keys=keys)
+    job = meeting.agree_on_job(deadline, choices, address, host=this_host(), keys=keys)
     addresses = meeting.addresses()
     if listener is not None and not meeting.on_one_host:
-        listener, addresses = _reachable(listener, addresses, meeting, group)
+        listener, addresses = _reachable(listener, addresses, meeting, group, deadline)
     recorded = _C.open_record(
         name=str(group.group_id),
         job=job,
         rank=meeting.global_ranks[group.group_rank],
         ranks=meeting.global_ranks,
     )
+    # What each way of connecting the ranks gets in addition.
+    joining = {"recorded": recorded, "deadline": deadline, "interruption": watch.interruption}
     network = functools.partial(
-        _in_network, group, options, job, asked.route_name, recorded=recorded, job_keys=keys.text
+        _in_network, group, options, job, asked.route_name, job_keys=keys.text, **joining
     )
     connect_ring = functools.partial(
-        _connect_ring, group, options, job, listener, meeting.global_ranks, addresses, recorded
+        _connect_ring, group, options, job, listener, meeting.global_ranks, addresses, **joining
     )
     make = _make_keyed if keys.are_in_use and options.algorithm == "auto" else _make
-    backend = make(group, meeting, options, network, connect_ring, figures)
+    backend = make(group, meeting, options, network, connect_ring, figures, deadline)
     # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
@@ -124,7 +128,7 @@ def _maker_of_splits(asked, global_ranks):
     return make
 
 
-def _reachable(listener, addresses, meeting, group):
+def _reachable(listener, addresses, meeting, group, deadline):
     """(this rank's listener, all ranks' addresses), none of them loopback to a rank elsewhere."""
     hosts = meeting.hosts()
 
@@ -142,14 +146,14 @@ def _reachable(listener, addresses, meeting, group):
             said = listener.address
         except (ValueError, RuntimeError) as error:
             said = f"!{error}"
-    found = meeting.exchange("far_address", said, group.timeout)
+    found = meeting.exchange("far_address", said, deadline)
     for rank, text in enumerate(found):
         if text.startswith("!"):
             raise ValueError(f"{meeting.name_of(rank)}: {text[1:]}")
     return listener, found
 
 
-def _make(group, meeting, options, network, connect_ring, figures):
+def _make(group, meeting, options, network, connect_ring, figures, deadline):
     """Makes the group, with the way that its sums take; `network` makes one on the network."""
     if group.group_size == 1:
         return network(False, [])
@@ -160,7 +164,7 @@ def _make(group, meeting, options, network, connect_ring, figures):
     if in_memory and options.algorithm == "auto":
         # Without the route: if they cannot, choose_ways() joins the network.
         backend, no_memory = made_in_memory(
-            meeting, lambda: network(True, [], route=""), group.timeout
+            meeting, lambda: network(True, [], route=""), deadline
         )
         if backend is not None:
             return backend
@@ -173,7 +177,7 @@ def _make(group, meeting, options, network, connect_ring, figures):
         return choose_ways(
             meeting,
             options,
-            group.timeout,
+            deadline,
             figures,
             network=lambda: network(False, host_of),
             connect_ring=connect_ring,
@@ -183,14 +187,14 @@ def _make(group, meeting, options, network, connect_ring, figures):
     return network(in_memory, host_of)
 
 
-def _make_keyed(group, meeting, options, network, connect_ring, figures):
+def _make_keyed(group, meeting, options, network, connect_ring, figures, deadline):
     """The same for "auto" with a key: a ring has no tags, so only a user may choose one."""
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory and not options.route:
         raise RuntimeError(f"{NO_ROUTE}; {WHY_NO_RING}")
     explicit = dataclasses.replace(options, algorithm="innetwork")
     try:
-        backend = _make(group, meeting, explicit, network, connect_ring, figures)
+        backend = _make(group, meeting, explicit, network, connect_ring, figures, deadline)
     except RuntimeError as error:
         raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
     backend.choice = (
@@ -219,13 +223,16 @@ def _choices_of(options: Options) -> list[Choice]:
 
 
 def _in_network(
-    group, options, job, route_name, in_memory, host_of, *, recorded, job_keys, route=None
-):
+def _in_network(
+    group, options, job, route_name, in_memory, host_of, *, job_keys, deadline, interruption,
+    recorded, route=None,
+):  # fmt: skip
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
-        join_timeout=options.join_timeout,
+        join_timeout=_join_timeout(options, deadline),
+        interruption=interruption,
         job=job,
         route=options.route if route is None else route,
         route_name=route_name,
@@ -241,12 +248,21 @@ def _in_network(
     )
 
 
-def _connect_ring(group, options, job, listener, names, addresses, recorded):
+def _join_timeout(options, deadline):
+    return min(
+        options.join_timeout, deadline.most if options.algorithm == "auto" else deadline.left
+    )
+
+
+def _connect_ring(
+    group, options, job, listener, names, addresses, *, deadline, interruption, recorded
+):
     return _C.Ring(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
-        join_timeout=options.join_timeout,
+        join_timeout=_join_timeout(options, deadline),
+        interruption=interruption,
         token=_token(job),
         names=names,
         listener=listener,
@@ -274,3 +290,6 @@ def _leave_at_exit() -> None:
     # A program may end without destroy_process_group(). Callbacks can still run now, but not after
     # the interpreter has ended. (A forked child leaves only the groups that it made itself.)
     _C.abort_all()
+
+
+atexit.register(_leave_at_exit)

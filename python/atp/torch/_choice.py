@@ -14,6 +14,8 @@ import re
 
 import torch.distributed as dist
 
+from atp.torch._watch import Deadline
+
 FIGURES_VARIABLE = "ATP_WAY_FIGURES"
 
 _WAYS = ("innetwork", "ring")
@@ -69,9 +71,9 @@ def _figures(text: str) -> tuple[int, int]:
     return round(latency * 1e9), max(1, round(per_byte * 1e12))
 
 
-def made_in_memory(meeting, make, timeout):
+def made_in_memory(meeting, make, deadline):
     """(the group that sums in its host's memory, "") or, on all ranks, (None, why that failed)."""
-    group, why = _made_by_all(meeting, "memory", make, timeout)
+    group, why = _made_by_all(meeting, "memory", make, deadline)
     if group is not None:
         group.choice = "the host's memory: all ranks are on one host"
     # What follows is advice for those who cannot do without.
@@ -79,7 +81,7 @@ def made_in_memory(meeting, make, timeout):
 
 
 def choose_ways(
-    meeting, options, timeout, figures, *, network, connect_ring, ring_group, no_memory=""
+    meeting, options, deadline, figures, *, network, connect_ring, ring_group, no_memory=""
 ):
     """The group's backend, with both ways or the only possible one; `choice` has the reason.
 
@@ -90,12 +92,12 @@ def choose_ways(
     if no_memory and meeting.is_first:
         _log.warning("atp: all ranks are on one host, but cannot sum in its memory: %s", no_memory)
     make = network if options.route else _no_route
-    group, why_no_network = _made_by_all(meeting, "innetwork", make, timeout)
+    group, why_no_network = _made_by_all(meeting, "innetwork", make, deadline)
     if group is not None and figures is not None and not figures.are_ever_better_by_ring():
         return _chosen(
             meeting, group, f"in the network: faster for all sizes according to {FIGURES_VARIABLE}"
         )
-    ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, timeout)
+    ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, deadline)
     if group is None and ring is None:
         in_memory = f"in the host's memory ({no_memory}) nor " if no_memory else ""
         raise dist.DistBackendError(
@@ -118,7 +120,7 @@ def choose_ways(
         return _chosen(meeting, group, reason, logging.WARNING)
     source = FIGURES_VARIABLE
     if figures is None:
-        figures, failed = _probe(meeting, options, timeout, group, ring)
+        figures, failed = _probe(meeting, options, deadline, group, ring)
         source = "what the ranks measured"
         if "innetwork" in failed and "ring" in failed:
             raise dist.DistBackendError(
@@ -151,21 +153,21 @@ def _chosen(meeting, group, reason: str, level: int = logging.INFO):
     return group
 
 
-def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
+def _made_by_all(meeting, way: str, make, deadline: Deadline):
     """(the result of `make`, "") or, on all ranks, (None, why a rank could not make it)."""
     made, error = None, ""
     try:
         made = make()
     except RuntimeError as failure:
         error = _first_line(failure)
-    errors = meeting.exchange(f"way/{way}", error or "-", timeout)
+    errors = meeting.exchange(f"way/{way}", error or "-", deadline)
     if set(errors) == {NO_ROUTE}:
         return None, NO_ROUTE
     why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})
     return (None, why) if why else (made, "")
 
 
-def _probe(meeting, options, timeout, group, ring):
+def _probe(meeting, options, deadline, group, ring):
     """(figures, the ways that failed and why)."""
     measures = {
         "innetwork": group.measure,
@@ -174,12 +176,13 @@ def _probe(meeting, options, timeout, group, ring):
     points = {way: [] for way in _WAYS}
     rounds = _ROUNDS
     for values in _PROBED:
-        said = {
-            way: _measured(measures[way], values, rounds, options.join_timeout) for way in _WAYS
-        }
+        said = {}
+        for way in _WAYS:
+            longest = min(options.join_timeout, deadline.most)
+            said[way] = _measured(measures[way], values, rounds, longest)
         of_all = [
             json.loads(text)
-            for text in meeting.exchange(f"probe/{values}", json.dumps(said), timeout)
+            for text in meeting.exchange(f"probe/{values}", json.dumps(said), deadline)
         ]
         failed = {}
         for way in _WAYS:

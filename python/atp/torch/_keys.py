@@ -11,10 +11,11 @@ has the file, that group takes the number of the job whose keys it has, with ano
 """
 
 import dataclasses
-import datetime
 from collections.abc import Callable
 
 import torch.distributed as dist
+
+from atp.torch._watch import Deadline, Watch
 
 _SEPARATOR = "\n"  # between a rank's name and its mark in what it publishes
 
@@ -39,6 +40,7 @@ class Place:
     size: int
     names: Callable[[list[int]], str]
     group: str
+    watch: Watch
 
     def name(self, rank: int) -> str:
         return self.names([rank])
@@ -81,7 +83,7 @@ class GroupKeys:
     def _own_mark(self) -> str:
         return self._own.mark if self._own else ""
 
-    def settle(self, place: Place, job: int, first: str, timeout: datetime.timedelta) -> None:
+    def settle(self, place: Place, job: int, first: str, deadline: Deadline) -> None:
         """Compares the ranks' keys, and passes those of the job to ranks without a file.
 
         first: what rank 0 has published with the job's number.
@@ -110,17 +112,17 @@ class GroupKeys:
             if takers:
                 place.store.set("keys", self.text or self._own.keys_of_job(job))
         elif place.rank in takers:
-            self._take(place, job, first, len(takers), timeout)
+            self._take(place, job, first, len(takers), deadline)
 
-    def _take(self, place: Place, job: int, first: str, takers: int, timeout) -> None:
+    def _take(self, place: Place, job: int, first: str, takers: int, deadline: Deadline) -> None:
         global _given
-        try:
-            place.store.wait(["keys"], timeout)
-        except RuntimeError as error:  # some stores raise a subclass
+        for _ in place.watch.wait(place.store, ["keys"], deadline):
+            pass
+        if not place.store.check(["keys"]):
             raise dist.DistStoreError(
                 f"{place.name(0)} did not give the keys of its job to the ranks of group "
-                f"{place.group!r} that have no key file within {timeout.total_seconds():g} s"
-            ) from error
+                f"{place.group!r} that have no key file within {deadline}"
+            )
         self.text = place.store.get("keys").decode()
         _given = _Given(first, job, self.text)
         if place.store.add("keys_taken", 1) == takers:

@@ -11,7 +11,6 @@ that meet need not all have met before.
 """
 
 import dataclasses
-import datetime
 import hashlib
 import itertools
 import logging
@@ -23,11 +22,10 @@ import time
 import torch.distributed as dist
 
 from atp.torch._keys import GroupKeys, Place, present_keys
+from atp.torch._watch import Deadline, Watch
 
 Job = tuple[int, int]
 
-# A rank that waits for the others looks after this time, and then after twice as long each time.
-_FIRST_LOOK_S = 0.001
 # After this time one of them says whom they wait for: torch's time-outs may be half an hour.
 _TELLS_AFTER_S = 10.0
 
@@ -49,7 +47,16 @@ class Choice:
 class Meeting:
     """One rank's side of a group's meeting."""
 
-    def __init__(self, store, rank: int, size: int, group_id: str, global_ranks: list[int]):
+    def __init__(
+        self,
+        store,
+        rank: int,
+        size: int,
+        group_id: str,
+        global_ranks: list[int],
+        watch: Watch | None = None,
+    ):
+        """watch: over the ranks that have come, from then on."""
         if not 0 <= rank < size:
             raise ValueError(
                 f"rank {rank} of group {group_id!r}: expected 0 to {size - 1}, as it has {size} "
@@ -64,13 +71,15 @@ class Meeting:
         self.is_first = rank == 0
         self._size = size
         self._group_id = group_id
+        self._watch = watch or Watch()
+        self._watches = watch is not None
         # torch lists no ranks for the default group, where both numberings are the same.
         self.is_default = not global_ranks
         self.global_ranks = global_ranks or list(range(size))
 
     def agree_on_job(
         self,
-        timeout: datetime.timedelta,
+        deadline: Deadline,
         choices: list[Choice],
         address: str = "",
         host: str = "",
@@ -97,31 +106,28 @@ class Meeting:
         for choice in choices:
             self._put(choice)
         self.store.set(f"present/{self._rank}", keys.with_mark(_whoami()))
-        self._wait_for_all(timeout)
+        self._wait_for_all(deadline)
         self.on_one_host = not self.store.check(["other_host"])
         if self._rank == 0:
             self._all_meetings.set("last", str(self._number))
         for choice in choices:
             self._check(choice)
         job, incarnation, *mark = self.store.get("job").decode().split()
-        place = Place(self.store, self._rank, self._size, self._name, self._group_id)
-        keys.settle(place, int(job), "".join(mark), timeout)
+        place = Place(self.store, self._rank, self._size, self._name, self._group_id, self._watch)
+        keys.settle(place, int(job), "".join(mark), deadline)
         return int(job), int(incarnation)
 
-    def exchange(self, name: str, value: str, timeout: datetime.timedelta) -> list[str]:
+    def exchange(self, name: str, value: str, deadline: Deadline) -> list[str]:
         """The texts of all ranks under this name, by rank; each rank publishes one, once."""
         keys = [f"{name}/{rank}" for rank in range(self._size)]
         self.store.set(keys[self._rank], value)
-        try:
-            self.store.wait(keys, timeout)
-        except RuntimeError as error:
-            missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
-            if not missing:
-                raise
+        for _ in self._watch.wait(self.store, keys, deadline, _looks_every_s(self._size)):
+            pass
+        if missing := self._missing(keys):
             raise dist.DistStoreError(
                 f"{self._name(missing)} of group {self._group_id!r} did not report which ways to "
-                f"sum are possible ({name}) within {timeout.total_seconds():g} s"
-            ) from error
+                f"sum are possible ({name}) within {deadline}"
+            )
         return [self.store.get(key).decode() for key in keys]
 
     def name_of(self, rank: int) -> str:
@@ -159,6 +165,10 @@ class Meeting:
             self._agree_on_size()
             if not is_first:
                 self._refuse()
+            if self._watches:
+                self._watch.begin(
+                    self.store, self._rank, self._size, self._name_in_group, _whoami()
+                )
             return
 
     def _is_over(self) -> bool:
@@ -211,44 +221,42 @@ class Meeting:
             f"{choice.where})"
         )
 
-    def _wait_for_all(self, timeout: datetime.timedelta) -> None:
+    def _wait_for_all(self, deadline: Deadline) -> None:
         keys = present_keys(self._size)
         begun = time.monotonic()
-        end = begun + timeout.total_seconds()
         told = False
-        pause = _FIRST_LOOK_S
-        # Not by store.wait(): torch's TCP store logs two lines whenever a wait times out.
-        while not self.store.check(keys):
+        for _ in self._watch.wait(self.store, keys, deadline, _looks_every_s(self._size)):
             if self.store.check(["other_size"]):
                 self.store.set("failed", "")  # ranks that come later use another meeting
                 raise ValueError(self.store.get("other_size").decode())
-            if time.monotonic() >= end:
-                missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
-                if not missing:
-                    return
-                self.store.set("failed", "")
-                late = (
-                    f"; other ranks had given up before {self._name([self._rank])} came: start all "
-                    "ranks within the time-out"
-                )
-                raise dist.DistStoreError(
-                    f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did "
-                    f"not join within {timeout.total_seconds():g} s"
-                    + (late if self._came_too_late else "")
-                )
             if not told and time.monotonic() >= begun + _TELLS_AFTER_S:
                 told = True
-                self._tell_who_is_missing(keys, timeout)
-            time.sleep(min(pause, max(end - time.monotonic(), 0)))
-            pause = min(2 * pause, _looks_every_s(self._size))
+                self._tell_who_is_missing(keys, deadline)
+        missing = self._missing(keys)
+        if not missing:
+            return
+        self.store.set("failed", "")
+        late = (
+            f"; other ranks had given up before {self._name([self._rank])} came: start all "
+            "ranks within the time-out"
+        )
+        raise dist.DistStoreError(
+            f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did "
+            f"not join within {deadline}" + (late if self._came_too_late else "")
+        )
 
-    def _tell_who_is_missing(self, keys: list[str], timeout: datetime.timedelta) -> None:
-        missing = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
+    def _missing(self, keys: list[str]) -> list[int]:
+        if self.store.check(keys):
+            return []
+        return [rank for rank, key in enumerate(keys) if not self.store.check([key])]
+
+    def _tell_who_is_missing(self, keys: list[str], deadline: Deadline) -> None:
+        missing = self._missing(keys)
         # One line per group: the first rank that has come speaks for all.
         if missing and all(rank in missing for rank in range(self._rank)):
             _log.warning(
-                "waiting for %s to join group %r, for at most %g s",
-                self._name(missing), self._group_id, timeout.total_seconds(),
+                "waiting for %s to join group %r, for at most %s",
+                self._name(missing), self._group_id, deadline,
             )  # fmt: skip
 
     def _draw(self, job: int | None) -> Job:
@@ -264,6 +272,9 @@ class Meeting:
             job = _word32("ATP_JOB", given[0])
             return job, _word32("ATP_INCARNATION", given[1]) if given[1] else secrets.randbits(32)
         return secrets.randbits(32), secrets.randbits(32)
+
+    def _name_in_group(self, rank: int) -> str:
+        return f"{self._name([rank])} of group {self._group_id!r}"
 
     def _name(self, ranks: list[int]) -> str:
         numbers = [str(self.global_ranks[rank]) for rank in ranks]

@@ -1,0 +1,214 @@
+"""How long the ranks that make a group have, and whether all of them are still alive.
+
+A rank says in the group's store that it is there, and says it again every second while it makes
+the group. It watches the nearest ranks on both sides: a process on the same host by its number,
+which ends a wait at once, and any other by those repeated words. The first that finds a rank lost
+writes that into the store, where all others see it. So nobody waits for a dead rank until the
+time-out, which by default is half an hour.
+"""
+
+import datetime
+import functools
+import os
+import pathlib
+import threading
+import time
+
+import torch.distributed as dist
+
+# A rank looks this often; with every fourth look it also repeats that it is alive.
+_LOOKS_EVERY_S = 0.25
+_SPEAKS_EVERY = 4
+# As many repeats must be missing. Looks are counted, not seconds: a rank that is slow itself, or
+# whose store is, then waits longer for the others, too.
+_MOST_SILENT = 10
+# How far a rank looks for its nearest neighbour that is still making the group.
+_REACH = 8
+_FIRST_LOOK_S = 0.001
+
+_SEPARATOR = "\n"
+
+
+class Deadline:
+    """One time-out for a whole call, however many steps the call has."""
+
+    def __init__(self, timeout: datetime.timedelta):
+        self._timeout = timeout
+        self._end = time.monotonic() + timeout.total_seconds()
+
+    @property
+    def left(self) -> datetime.timedelta:
+        """At least a millisecond: with no time at all, some steps would name nobody."""
+        return datetime.timedelta(seconds=max(self._end - time.monotonic(), 0.001))
+
+    @property
+    def most(self) -> datetime.timedelta:
+        """Most of it, for a step whose outcome the ranks then tell each other in the rest."""
+        return self.left * 3 / 4
+
+    @property
+    def has_passed(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def __str__(self) -> str:
+        return f"{self._timeout.total_seconds():g} s"
+
+
+class Watch:
+    """One rank's watch over the others, from its place in a meeting to the end of a `with` block.
+
+    interruption: an `atp._C.Interruption`, which ends a wait in the extension.
+    """
+
+    def __init__(self, interruption=None):
+        self._interruption = interruption
+        self._over = threading.Event()
+        self._thread = None
+        self._lost = ""
+        self._store = None
+        self._silent = {}  # by rank: its last words, and for how many looks it has not changed them
+
+    @property
+    def interruption(self):
+        return self._interruption
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        if self._thread is None:
+            return
+        self._thread.join()
+        try:
+            self._store.set(self._key(self._rank), "")  # this process may now end at any time
+        except RuntimeError:
+            pass  # whoever served the store has ended first
+
+    def begin(self, store, rank: int, size: int, name, whoami: str) -> None:
+        """name(rank): what messages call a rank; whoami: this process."""
+        if size == 1:
+            return
+        self._store, self._rank, self._size, self._name = store, rank, size, name
+        self._words = _SEPARATOR.join([whoami, _process_mark(os.getpid())])
+        self._speak(0)
+        self._thread = threading.Thread(target=self._run, name="atp-meeting", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises an error once a rank is known to be lost."""
+        if self._lost:
+            raise dist.DistBackendError(self._lost)
+
+    def wait(self, store, keys: list[str], deadline: Deadline, longest_pause_s: float = 0.05):
+        """Yields before each further look at these keys; returns once they are there.
+
+        Ends by itself, without them, when the time is up.
+        """
+        # Not by store.wait(): nothing could end it, and torch's TCP store logs two lines whenever
+        # a wait times out.
+        pause = _FIRST_LOOK_S
+        while not store.check(keys) and not deadline.has_passed:
+            self.check()
+            yield
+            time.sleep(min(pause, deadline.left.total_seconds()))
+            pause = min(2 * pause, longest_pause_s)
+
+    def _run(self) -> None:
+        looks = 0
+        while not self._over.wait(_LOOKS_EVERY_S):
+            try:
+                self._look(looks)
+            except RuntimeError:
+                return  # the store has failed, of which the main thread learns by itself
+            looks += 1
+
+    def _look(self, looks: int) -> None:
+        speaks = looks % _SPEAKS_EVERY == 0
+        if speaks:
+            self._speak(looks)
+        if self._store.check(["lost"]):
+            self._end_all(self._store.get("lost").decode())
+            return
+        for rank in {self._nearest(1), self._nearest(-1)} - {None}:
+            why = self._why_lost(rank, counts=speaks)
+            # It may have made the group since, and have ended.
+            if why and self._words_of(rank):
+                who = self._words_of(rank).partition(_SEPARATOR)[0]
+                text = f"{self._name(rank)}, {who}, was lost while the group was made: {why}"
+                self._store.set("failed", "")  # ranks that come again use another meeting
+                self._end_all(self._store.compare_set("lost", "", text).decode())
+                return
+
+    def _end_all(self, why: str) -> None:
+        self._lost = why
+        if self._interruption is not None:
+            self._interruption.set(why)
+
+    def _speak(self, looks: int) -> None:
+        self._store.set(self._key(self._rank), f"{self._words}{_SEPARATOR}{looks}")
+
+    def _why_lost(self, rank: int, counts: bool) -> str:
+        words = self._words_of(rank)
+        if not words:
+            return ""
+        if _has_ended(words.split(_SEPARATOR)[1]):
+            return "its process has ended"
+        last, silent = self._silent.get(rank, ("", 0))
+        silent = silent + counts if words == last else 0
+        self._silent[rank] = (words, silent)
+        if silent < _MOST_SILENT:
+            return ""
+        seconds = _MOST_SILENT * _SPEAKS_EVERY * _LOOKS_EVERY_S
+        return f"no word from it for {seconds:g} s: its process or its host has ended, or is frozen"
+
+    def _nearest(self, step: int) -> int | None:
+        for distance in range(1, min(self._size, _REACH + 1)):
+            rank = (self._rank + step * distance) % self._size
+            if self._words_of(rank):
+                return rank
+        return None
+
+    def _words_of(self, rank: int) -> str:
+        """Empty: it has not come, or has made the group."""
+        key = self._key(rank)
+        return self._store.get(key).decode() if self._store.check([key]) else ""
+
+    @staticmethod
+    def _key(rank: int) -> str:
+        return f"alive/{rank}"
+
+
+@functools.cache
+def _kernel() -> str:
+    """Names this host since its last start, and the processes that are numbered together."""
+    try:
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _process_mark(process: int) -> str:
+    """Names a process among all of all hosts; "" if that is not possible here."""
+    status = _status(process)
+    return f"{_kernel()}/{process}/{status[1]}" if status and _kernel() else ""
+
+
+def _has_ended(mark: str) -> bool:
+    """Whether the process with this mark has; False if it cannot be seen from here."""
+    kernel, _, rest = mark.rpartition("/")[0].rpartition("/")
+    if not kernel or kernel != _kernel():
+        return False
+    status = _status(int(rest))
+    return status is None or status[0] in "ZX" or status[1] != mark.rpartition("/")[2]
+
+
+def _status(process: int) -> tuple[str, str] | None:
+    """Its state and when it was started; None: there is no such process."""
+    try:
+        text = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(") ")[2].split()  # the name before may contain anything
+    return fields[0], fields[19]
