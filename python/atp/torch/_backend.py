@@ -163,9 +163,7 @@ def _make(group, meeting, options, network, connect_ring, figures, deadline):
     no_memory = ""
     if in_memory and options.algorithm == "auto":
         # Without the route: if they cannot, choose_ways() joins the network.
-        backend, no_memory = made_in_memory(
-            meeting, lambda: network(True, [], route=""), deadline
-        )
+        backend, no_memory = made_in_memory(meeting, lambda: network(True, [], route=""), deadline)
         if backend is not None:
             return backend
         in_memory = False
@@ -223,10 +221,19 @@ def _choices_of(options: Options) -> list[Choice]:
 
 
 def _in_network(
-def _in_network(
-    group, options, job, route_name, in_memory, host_of, *, job_keys, deadline, interruption,
-    recorded, route=None,
-):  # fmt: skip
+    group,
+    options,
+    job,
+    route_name,
+    in_memory,
+    host_of,
+    *,
+    job_keys,
+    deadline,
+    interruption,
+    recorded,
+    route=None,
+):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
