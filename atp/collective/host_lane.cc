@@ -121,13 +121,14 @@ Result<bool> HostLane::hear_of_leaders() {
   const SteadyClock::time_point until = deadline_in(options_.join_timeout) +
                                         bounded_timeout(options_.operation_timeout + kForTheLeader);
   for (;;) {
+    const auto interruption = why_interrupted(options_.interruption);  // may take other locks
     {
       const std::lock_guard driving(driving_);
       engine_.look_for_failure();
       const HostBoard::Verdict verdict = engine_.verdict();
       if (verdict != HostBoard::Verdict::kNone) return verdict == HostBoard::Verdict::kSend;
       if (engine_.failure()) return Error{*engine_.failure()};
-      if (const auto why = why_interrupted(options_.interruption)) engine_.give_up(*why);
+      if (interruption) engine_.give_up(*interruption);
       if (SteadyClock::now() >= until)
         engine_.give_up(engine_.leader_text() + " makes no progress");
     }
@@ -145,7 +146,7 @@ void HostLane::help(PendingOperation& operation) {
   const auto self = shared_from_this();  // a callback may destroy the communicator
   std::unique_lock driving(driving_, std::try_to_lock);
   if (driving) {
-    const Thread::Role role(thread_);
+    std::optional<Thread::Role> role(std::in_place, thread_);
     round();
     auto check_at = SteadyClock::now() + kBetweenInterruptChecks;
     while (!operation.done()) {
@@ -153,8 +154,11 @@ void HostLane::help(PendingOperation& operation) {
       round();
       if (SteadyClock::now() < check_at) continue;
       check_at = SteadyClock::now() + kBetweenInterruptChecks;
-      driving.unlock();  // the check may take other locks
+      // The check may run a handler that takes other locks, or ends this lane.
+      driving.unlock();
+      role.reset();
       if (interrupted() || !driving.try_lock()) break;
+      role.emplace(thread_);
     }
     if (driving && !is_busy()) return;
     if (driving) driving.unlock();

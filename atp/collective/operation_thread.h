@@ -188,8 +188,10 @@ class OperationThread {
     const std::optional<std::string> failure = progress_.failure;
     lock.unlock();
     if (!finished) {
-      const std::string why = "shut down after " + seconds_text(timeout) + " with " +
-                              std::to_string(left) + " operations in flight";
+      const bool in_time = std::chrono::steady_clock::now() < until;
+      const std::string why = (in_time ? "interrupted while shutting down"
+                                       : "shut down after " + seconds_text(timeout)) +
+                              " with " + std::to_string(left) + " operations in flight";
       close_in_haste(why, haste);
       return Error{why};
     }

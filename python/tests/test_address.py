@@ -110,9 +110,9 @@ def test_no_loopback_address_is_given_to_ranks_elsewhere(ranks, monkeypatch):
         seen = []
         made = atp.torch._backend._connect_ring
 
-        def connect(group, options, job, listener, names, addresses, recorded):
+        def connect(group, options, job, listener, names, addresses, **joining):
             seen.append(addresses)
-            return made(group, options, job, listener, names, addresses, recorded)
+            return made(group, options, job, listener, names, addresses, **joining)
 
         monkeypatch.setattr("atp.torch._backend._connect_ring", connect)
         group = dist.new_group(pg_options=atp.torch.Options(algorithm="ring"))

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 import atp.torch
 from atp.torch import Options
+from atp.torch._address import this_host
 from atp.torch._meeting import Meeting
 
 from .network import PROGRAM, Network
@@ -248,7 +249,8 @@ def test_groups_of_several_hosts_have_keys_whether_or_not_a_hosts_ranks_share_me
     hosts = (0, 0, 1, 1)
 
     def body(rank):
-        monkeypatch.setattr("atp.torch._backend.this_host", lambda: f"host-{hosts[rank]}")
+        here = this_host()
+        monkeypatch.setattr("atp.torch._backend.this_host", lambda: f"{here}-{hosts[rank]}")
         sums = []
         for denied in (False, True):
             if denied and rank >= 2:  # so all ranks become workers of their own

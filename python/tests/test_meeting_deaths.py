@@ -138,7 +138,7 @@ def test_one_time_out_bounds_all_steps_together(ranks, way, stage):
     """A frozen rank uses up the whole of it in the first step; auto has four."""
     limit = datetime.timedelta(seconds=6)
     for text, seconds in told(ranks, way, stage, signal.SIGSTOP, timeout=limit):
-        assert seconds < 11, text
+        assert seconds < 18, text  # four steps would be 24
 
 
 def test_a_rank_that_is_late_is_not_taken_for_lost(ranks):

@@ -100,7 +100,7 @@ def test_without_any_way_the_error_names_all_that_were_tried(ranks):
         # No port is left for the ring.
         monkey = atp.torch._backend._connect_ring
 
-        def refuse(*_):
+        def refuse(*_, **__):
             raise RuntimeError("made up")
 
         atp.torch._backend._connect_ring = refuse

@@ -24,9 +24,11 @@ def few_descriptors(cluster, monkeypatch):
     script.write_text(f'#!/bin/sh\nulimit -n {LIMIT} && exec "{cluster.atp}" "$@"\n')
     script.chmod(0o755)
     monkeypatch.setattr(cluster, "atp", script)
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def idle(port, count):

@@ -115,7 +115,8 @@ TEST(Judgement, DetectsWritesToATensorAfterItsOperation) {
 // soon, and then the server no longer knows who is at that address.
 TEST(Judgement, AnAnswerToAnOldJoinDoesNotMakeItNew) {
   constexpr Endpoint kWorker = Endpoint::ipv4(10, 0, 2, 1, 7000);
-  ServerJudge judge(ServerConfig{}, ATP_DEFAULT_SWITCH_PORT);
+  constexpr Endpoint kServer = Endpoint::ipv4(10, 0, 9, 9, ATP_DEFAULT_SERVER_PORT);
+  ServerJudge judge(ServerConfig{}, kServer, ATP_DEFAULT_SWITCH_PORT);
   const Server server{ServerConfig{}};
   const ControlHead join{.type = PacketType::kJoin, .flags = ATP_FLAG_DIRECT, .job = {7, 8}};
   const ControlHead ack{.type = PacketType::kJoinAck, .flags = ATP_FLAG_DIRECT, .job = {7, 8}};

@@ -152,7 +152,7 @@ std::string PeerEngine::why_late(const Task& task, std::size_t rank, Frame::Dela
 }
 
 void PeerEngine::report_late() {
-  if (held_up_.empty() && late_.ranks().empty()) return;
+  if (failure_ || (held_up_.empty() && late_.ranks().empty())) return;
   RankSet ranks;
   SteadyTime since = now_;
   std::vector<std::pair<const Task*, std::size_t>> found;

@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
-#include "atp/base/errno_text.h"
+#include "atp/collective/waits/late_ranks.h"
 
 namespace atp {
 namespace {
@@ -20,8 +19,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBetweenCalls{50};
 // How long another host may refuse calls: its firewall may do so, while its rank can call this one.
 constexpr std::chrono::seconds kRefusals{1};
-// When to say that a connection is still missing.
-constexpr std::chrono::seconds kLongWait{1};
 constexpr const char* kTurnedAway = "it closes the connection without an answer";
 
 }  // namespace
@@ -50,7 +47,6 @@ Hello PeerLinks::hello(std::size_t from, std::size_t to) const {
 
 void PeerLinks::want(std::size_t rank, SteadyTime now) {
   if (calls_[rank].state != State::kNone) return;
-  calls_[rank].say_at = now + kLongWait;
   call(rank, now);
 }
 
@@ -58,22 +54,9 @@ std::string PeerLinks::why_not(std::size_t rank) const {
   const Call& call = calls_[rank];
   if (!call.why.empty()) return call.why;
   if (call.state == State::kGreeting) return "it accepts the connection, and says nothing";
-  return is_on_own_host(rank) ? "no answer" : "no answer: a firewall may drop connections to it";
-}
-
-void PeerLinks::say_what_is_missing(std::size_t rank) {
-  calls_[rank].said = true;
-  std::string text = options_.wording.rank(options_.rank) + " still has no connection with " +
-                     name(rank) + ", neither has called the other with success (" + why_not(rank) +
-                     ")";
-  if (!is_on_own_host(rank)) {
-    text +=
-        "; a firewall must admit TCP in at least one direction: set ATP_PORT_RANGE, and open "
-        "these ports";
-  }
-  if (options_.recorded != nullptr) options_.recorded->note(RecordedKind::kWaiting, text, {});
-  options_.on_warning ? options_.on_warning(text)
-                      : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
+  if (is_on_own_host(rank)) return "no answer";
+  return "no answer: a firewall may drop connections to it, and must admit them in one direction: "
+         "set ATP_PORT_RANGE, and open these ports";
 }
 
 void PeerLinks::call(std::size_t rank, SteadyTime now) {
@@ -190,13 +173,12 @@ void PeerLinks::handle(const Poller::Ready& ready, SteadyTime now) {
 
 void PeerLinks::check_time(SteadyTime now) {
   for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
-    Call& call = calls_[rank];
-    if (call.state == State::kWaiting && now >= call.again_at) this->call(rank, now);
-    const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
-    if (is_missing && !call.said && now >= call.say_at) say_what_is_missing(rank);
+    if (calls_[rank].state == State::kWaiting && now >= calls_[rank].again_at) call(rank, now);
   }
   room_.check_time(now);
-  if (const auto news = room_.take_news()) std::fprintf(stderr, "atp: %s\n", news->c_str());
+  if (const auto news = room_.take_news()) {
+    options_.on_warning ? options_.on_warning(*news) : tell_on_stderr(*news);
+  }
 }
 
 std::optional<SteadyTime> PeerLinks::next_timeout() const {
@@ -204,8 +186,6 @@ std::optional<SteadyTime> PeerLinks::next_timeout() const {
   const auto consider = [&](SteadyTime time) { next = next ? std::min(*next, time) : time; };
   for (const Call& call : calls_) {
     if (call.state == State::kWaiting) consider(call.again_at);
-    const bool is_missing = call.state != State::kNone && call.state != State::kOpen;
-    if (is_missing && !call.said) consider(call.say_at);
   }
   return next;
 }

@@ -33,8 +33,6 @@ struct PeerOptions {
   std::function<void(const std::string&)> on_warning;
   // The total time of an operation; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
-  // Gets warnings, on the group's thread. Null: they go to stderr, prefixed "atp: ".
-  std::function<void(const std::string&)> on_warning;
 };
 
 class PeerLinks {
@@ -78,8 +76,6 @@ class PeerLinks {
     State state = State::kNone;
     TcpSocket socket;
     SteadyTime again_at{};  // kWaiting
-    SteadyTime say_at{};    // not open by then: worth a word
-    bool said = false;
     std::optional<SteadyTime> refused_since;
     Hello answer;
     std::size_t answer_bytes = 0;
@@ -95,7 +91,6 @@ class PeerLinks {
   void open(std::size_t rank, TcpSocket socket);
   void drop_call(Call& call);
   void welcome(TcpSocket socket, const Hello& said);
-  void say_what_is_missing(std::size_t rank);
 
   const PeerOptions& options_;
   const std::shared_ptr<const TcpListener> listener_;

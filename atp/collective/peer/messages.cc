@@ -189,6 +189,7 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
   if (failure_) return;
   const MessageKey key{is_transfer(frame.call), frame.number, frame.part};
   Peer& peer = peers_[rank];
+  peer.heard_at = now_;  // its answers may be behind these bytes
   Arrival& arrival = peer.arrivals.at(key);
   if (arrival.is_buffered) {
     arrival.taken += bytes;

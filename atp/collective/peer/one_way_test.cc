@@ -128,7 +128,7 @@ TEST(OneWayPeers, a_rank_without_a_connection_says_so_once_after_a_second_and_fa
                     HasSubstr("no connection with rank 1 (" + address), HasSubstr("no answer")));
   const std::lock_guard lock(mutex);
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_THAT(said[0], AllOf(HasSubstr("rank 0 still has no connection with rank 1 (" + address),
+  EXPECT_THAT(said[0], AllOf(HasSubstr("waiting for 1 s: no connection with rank 1 (" + address),
                              HasSubstr("no answer")));
 }
 

@@ -52,6 +52,7 @@ void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
   const std::uint64_t sent = bytes_sent();
   const std::uint64_t received = counters_[RingCounter::kBytesReceived];
   for (int i = 0; i < kMovesInARound && move_some(); ++i) continue;
+  if (failure_) return;
   note_moves(bytes_sent() != sent, counters_[RingCounter::kBytesReceived] != received);
   check_time();
   report_late();

@@ -1,6 +1,8 @@
 // Connects a rank with its two neighbours, and turns strangers away.
 #include "atp/collective/ring/links.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -21,6 +23,7 @@ constexpr std::uint64_t kGuests = 1;
 // Long enough for a lost SYN to be repeated.
 constexpr std::chrono::seconds kAttempt{3};
 constexpr std::chrono::milliseconds kBetweenAttempts{50};
+constexpr std::chrono::milliseconds kBetweenLooks{50};
 
 class Meeting {
  public:
@@ -101,8 +104,14 @@ Result<TcpSocket> Meeting::call(Purpose purpose) const {
 
 Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) const {
   Hello answer;
-  const Status got = socket.receive_all(std::as_writable_bytes(std::span(&answer, 1)), until_);
-  if (!got) return unreachable(got.error().message);
+  for (std::size_t got = 0; got < sizeof answer;) {
+    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    if (steady_clock::now() >= until_) return unreachable("no answer in time");
+    pollfd waited{socket.fd(), POLLIN, 0};
+    const bool is_ready = poll(&waited, 1, static_cast<int>(kBetweenLooks.count())) > 0;
+    if (is_ready && !read_hello(socket, answer, got))
+      return unreachable("the connection was closed");
+  }
   if (answer == hello(purpose, next_, options_.rank)) return ok_status();
   return unreachable("something else answers there");
 }

@@ -88,12 +88,10 @@ bool answer_question(SwitchTurn& turn, const Arrival& in) {
   } else if (StatusMessage::is_for_a_node_above(in.packet)) {
     tree->note_question(turn.now);
     turn.out.pass_on(tree->parent(), in.packet.bytes);
-  } else if (tree->membership().behind(in.from).contains(in.packet.ranks)) {
+  } else {
     // Ranks that lose their tree ask at the same time, and those behind a switch have one address.
     // So their answers do not count as those to strangers do.
     send_now(turn, in.from, head, in.packet.ranks, *here);
-  } else {
-    send(turn, in.from, in.packet.bytes.size(), head, in.packet.ranks, *here);
   }
   return true;
 }

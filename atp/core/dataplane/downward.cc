@@ -25,20 +25,26 @@ class Copies {
   void to_applicants(const Tree& tree, Hears&& hears, May&& may) {
     const auto applicants = tree.applicants();
     for (std::size_t i = 0; i < applicants.size(); ++i) {
-      const Endpoint& child = applicants[i].statement.child;
       const auto gets_one = [&](const Applicant& a) {
         return in_.packet.ranks.contains(a.rank) && hears(a);
       };
+      if (!gets_one(applicants[i])) continue;
+      const Endpoint& child = applicants[i].statement.child;
       const bool has_one =
           tree.membership().behind(child).intersects(in_.packet.ranks) ||
           std::any_of(applicants.begin(), applicants.begin() + i, [&](const Applicant& a) {
             return a.statement.child == child && gets_one(a);
           });
-      if (gets_one(applicants[i]) && !has_one && may(child)) send(child);
+      if (has_one) continue;
+      if (may(child)) {
+        send(child);
+      } else {
+        withheld_ = true;
+      }
     }
   }
   ~Copies() {
-    if (!stored_) turn_.count(SwitchCounter::kDropNoChildAddressed);
+    if (!stored_ && !withheld_) turn_.count(SwitchCounter::kDropNoChildAddressed);
   }
 
  private:
@@ -55,6 +61,7 @@ class Copies {
   SwitchTurn& turn_;
   const Arrival& in_;
   bool stored_ = false;
+  bool withheld_ = false;
 };
 
 void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
@@ -70,7 +77,8 @@ void send_answer_down(SwitchTurn& turn, const Arrival& in, const Tree& tree, std
     return nonce == 0 ? tree.joining() : applicant.statement.nonce == nonce;
   };
   copies.to_applicants(tree, hears, [&](const Endpoint& child) {
-    if (status == nullptr || nonce == 0) return true;
+    // Each question has one answer, of its size.
+    if (status == nullptr || nonce == 0 || status->code == StatusCode::kHere) return true;
     return may_answer(turn, child, in.packet.bytes.size(), in.packet.bytes.size(), *status,
                       relation_of(tree, child));
   });
@@ -144,6 +152,10 @@ void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
     case StatusCode::kDetached: note_detached(tree, *status); break;
     case StatusCode::kLeft:  // its LEAVE may have gone straight to the server
       leave(tree, *status);
+      [[fallthrough]];
+    case StatusCode::kLeaseEnded:  // answers a JOIN if it has a nonce
+    case StatusCode::kServerRestarted:
+      status->about.for_each([&](Rank rank) { tree.forget_applicant(rank, status->nonce); });
       break;
     case StatusCode::kRefused:  // the JOIN that this switch noted was refused further up
     case StatusCode::kRankTaken:

@@ -50,6 +50,7 @@ bool Tree::taken(Rank rank, std::uint64_t nonce, Instant now) const {
 
 void Tree::note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
                      const Join& join) {
+  if (parent_ != parent) questions_ = 0;
   parent_ = parent;
   const Member statement{child, join.nonce, join.detachments, join.detached, now + lease_};
   if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) {
@@ -143,6 +144,12 @@ std::optional<HeardWaiting> Tree::waiting(Instant now) const {
 }
 
 void Tree::detach(Rank rank, std::uint32_t detachments) {
+  // Or a JOIN_ACK that answers an earlier JOIN would make it an attached member.
+  for (Applicant& applicant : applicants_) {
+    if (applicant.rank != rank || detachments <= applicant.statement.detachments) continue;
+    applicant.statement.detachments = detachments;
+    applicant.statement.detached = true;
+  }
   if (membership_.detach(rank, detachments)) update_entry();
 }
 
@@ -152,9 +159,13 @@ void Tree::leave(Rank rank) {
   update_entry();
 }
 
-void Tree::turn_down(Rank rank, std::uint64_t nonce) {
+void Tree::forget_applicant(Rank rank, std::uint64_t nonce) {
   std::erase_if(applicants_,
                 [&](const Applicant& a) { return a.rank == rank && a.statement.nonce == nonce; });
+}
+
+void Tree::turn_down(Rank rank, std::uint64_t nonce) {
+  forget_applicant(rank, nonce);
   if (!membership_.knows(rank) || membership_.member(rank).nonce != nonce) return;
   membership_.remove(rank);
   left_.erase(rank);

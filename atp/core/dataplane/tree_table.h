@@ -128,6 +128,8 @@ class Tree {
   // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, which is
   // repeated until acknowledged, still goes up.
   void leave(Rank rank);
+  // The socket with this nonce is no longer one of the job.
+  void forget_applicant(Rank rank, std::uint64_t nonce);
   // The JOIN with this nonce was turned down.
   void turn_down(Rank rank, std::uint64_t nonce);
   // Ends leases; returns how many.

@@ -120,8 +120,13 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
     return turn.now + turn.config.timing.nack_after;
   }
   announced = turn.now;
-  if (mismatch() == nullptr && is_crossed_for_good(down, stream, fragment)) {
-    note_mismatch(stream, fragment, streams_[stream].crossing->others);
+  if (mismatch() == nullptr) {
+    // It may have been seen while an earlier mismatch held.
+    if (!fragment.disagreeing.empty()) {
+      note_mismatch(stream, fragment, fragment.disagreeing);
+    } else if (is_crossed_for_good(down, stream, fragment)) {
+      note_mismatch(stream, fragment, streams_[stream].crossing->others);
+    }
   }
   if (const Disagreement* first = mismatch()) {
     down.status(first->name, first->message(), down.present());

@@ -6,7 +6,8 @@
 namespace atp {
 
 void Job::end_leases(ServerTurn& turn) {
-  RankSet ended = members_.expire(turn.now);
+  const RankSet first = members_.expire(turn.now);
+  RankSet ended = first;
   // Ranks that fell silent together sent their last JOINs at different times. The job is over, and
   // the others should hear of all of them (docs/protocol.md §6, *Leases*).
   if (!ended.empty() && !joining()) {
@@ -19,7 +20,7 @@ void Job::end_leases(ServerTurn& turn) {
   }
   if (!ended.empty()) {
     members_.lose(ended);
-    note_failure(turn.now, ended.lowest(), {});
+    note_failure(turn.now, first.lowest(), {});
     turn.count(ServerCounter::kRanksLost, ended.size());
     announce_gone(turn);
     gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);

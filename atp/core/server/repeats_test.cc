@@ -162,7 +162,9 @@ TEST(Aggregation, TheFirstMismatchIsRepeatedForAsLongAsItHolds) {
       if (sent.header.type != ATP_STATUS) continue;
       const StatusMessage status = sent.status();
       EXPECT_NE(status.code, StatusCode::kWaitingFor);
-      if (status.nonce == 0 && status.code == row.after) EXPECT_TRUE(is_said);  // 0: to all
+      if (status.nonce == 0 && status.code == row.after) {  // 0: to all
+        EXPECT_TRUE(is_said);
+      }
       if (status.code != StatusCode::kOperationMismatch) continue;
       is_said = true;
       EXPECT_EQ(sent.header.sequence, 1u);

@@ -110,7 +110,8 @@ class WorkerMembership {
   void end_waiting(WorkerTurn& turn);
   MembershipChange on_left(WorkerTurn& turn, const StatusMessage& status, bool pending);
   MembershipChange on_peer_refused(WorkerTurn& turn, const StatusMessage& status);
-  MembershipChange on_versions(WorkerTurn& turn, Path path, const StatusMessage& status) const;
+  MembershipChange on_versions(WorkerTurn& turn, const Endpoint& by,
+                               const StatusMessage& status) const;
   void note_detail(const StatusMessage& status);
   // `refusal`: what turned the rank away from the tree; none: silence.
   MembershipChange detach(WorkerTurn& turn, const Failure& refusal = {});

@@ -74,7 +74,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kHere:
       if (is_meant(turn, status) && path == Path::kTree) questions_.hear(turn.now, hop);
       return {};
-    case StatusCode::kVersions: return on_versions(turn, path, status);
+    case StatusCode::kVersions: return on_versions(turn, sender(turn.config, path, hop), status);
     case StatusCode::kOperationMismatch:  // the worker handles it
     case StatusCode::kDetached:
     case StatusCode::kAreYouThere:
@@ -168,20 +168,19 @@ MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const Statu
 }
 
 // A node of a later version answers in this version's format with the versions that it supports.
-MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
+MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, const Endpoint& by,
                                                const StatusMessage& status) const {
   const int lowest = status.reason >> 8;
   const int highest = status.reason & 0xff;
   if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) {
     return ignored(turn);
   }
-  return MembershipChange::failed(
-      {.code = FailureCode::kRefused,
-       .reason = RefusalReason::kVersion,
-       .expected = status.reason,
-       .found = versions_number(ATP_VERSION, ATP_VERSION),
-       .ranks = RankSet::of(turn.config.rank),
-       .endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config)});
+  return MembershipChange::failed({.code = FailureCode::kRefused,
+                                   .reason = RefusalReason::kVersion,
+                                   .expected = status.reason,
+                                   .found = versions_number(ATP_VERSION, ATP_VERSION),
+                                   .ranks = RankSet::of(turn.config.rank),
+                                   .endpoint = by});
 }
 
 void WorkerMembership::on_unknown_job(WorkerTurn& turn) {

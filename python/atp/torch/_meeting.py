@@ -125,8 +125,8 @@ class Meeting:
             pass
         if missing := self._missing(keys):
             raise dist.DistStoreError(
-                f"{self._name(missing)} of group {self._group_id!r} did not report which ways to "
-                f"sum are possible ({name}) within {deadline}"
+                f"{self._name(missing)} of group {self._group_id!r} did not report its part "
+                f"({name}) within {deadline}"
             )
         return [self.store.get(key).decode() for key in keys]
 
