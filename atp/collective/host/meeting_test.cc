@@ -233,11 +233,12 @@ TEST(HostMeeting, WithoutUnixSocketsFailsAtOnceAndSaysWhatToSet) {
       const auto outcome = meet_on_host(
           {.job = job, .rank = rank, .world_size = 2, .timeout = std::chrono::minutes(5)});
       const bool is_right =
-          !outcome && outcome.error().message.starts_with(
-                          "rank " + std::to_string(rank) +
-                          " cannot meet the other ranks of this host: cannot create a Unix socket: "
-                          "Too many open files; fix that, or start all ranks with "
-                          "ATP_HOST_MEMORY=0");
+          !outcome &&
+          outcome.error().message.starts_with(
+              "rank " + std::to_string(rank) +
+              " cannot meet the other ranks of this host: cannot create a Unix socket: "
+              "Too many open files: raise this process's limit of open files (ulimit -n); "
+              "fix that, or start all ranks with ATP_HOST_MEMORY=0");
       _exit(is_right && std::chrono::steady_clock::now() - begun < std::chrono::minutes(1) ? 0 : 1);
     }
     int status = -1;

@@ -35,16 +35,11 @@ class Copies {
           std::any_of(applicants.begin(), applicants.begin() + i, [&](const Applicant& a) {
             return a.statement.child == child && gets_one(a);
           });
-      if (has_one) continue;
-      if (may(child)) {
-        send(child);
-      } else {
-        withheld_ = true;
-      }
+      if (!has_one && may(child)) send(child);
     }
   }
   ~Copies() {
-    if (!stored_ && !withheld_) turn_.count(SwitchCounter::kDropNoChildAddressed);
+    if (!stored_) turn_.count(SwitchCounter::kDropNoChildAddressed);
   }
 
  private:
@@ -61,7 +56,6 @@ class Copies {
   SwitchTurn& turn_;
   const Arrival& in_;
   bool stored_ = false;
-  bool withheld_ = false;
 };
 
 void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {

@@ -31,10 +31,13 @@ TEST(WorkerJoin, JoinsThroughTheTreeAndStraightAtOnceAndBacksOff) {
   EXPECT_EQ(first[0].view().ranks, RankSet::of(1));
 
   std::vector<Duration> gaps;
-  for (int i = 0; i < 6; ++i) {
-    const Instant before = s.now;
-    EXPECT_EQ(joins(s.run_to_timer()).size(), 2u);
+  Instant before = s.now;
+  while (gaps.size() < 6) {
+    const std::size_t sent = joins(s.run_to_timer()).size();
+    if (sent == 0) continue;  // it asks who is there
+    EXPECT_EQ(sent, 2u);
     gaps.push_back(s.now - before);
+    before = s.now;
   }
   EXPECT_EQ(gaps,
             (std::vector<Duration>{milliseconds(50), milliseconds(100), milliseconds(200),
