@@ -5,13 +5,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "atp/collective/testing_cluster.h"
+#include "atp/wire/endpoint.h"
 #include "atp/wire/packet.h"
 
 // The digest of a communicator's results: equal for equal inputs, and compared among the ranks.
@@ -188,6 +192,18 @@ class BitFlipper {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
   }
+  // A JOIN counts only at the address that its route names.
+  void name_the_server(std::span<std::uint8_t> packet) const {
+    constexpr std::size_t kBytes = 18;
+    std::array<std::uint8_t, kBytes> own{};
+    std::array<std::uint8_t, kBytes> servers{};
+    write_endpoint(own.data(), endpoint());
+    write_endpoint(servers.data(), loopback(ntohs(server_.sin_port)));
+    const auto found = std::search(packet.begin(), packet.end(), own.begin(), own.end());
+    if (packet[ATP_AT_TYPE] == ATP_JOIN && found != packet.end()) {
+      std::copy(servers.begin(), servers.end(), found);
+    }
+  }
   void run() {
     std::vector<std::uint8_t> packet(65536);
     sockaddr_in rank{};
@@ -203,7 +219,10 @@ class BitFlipper {
       const bool is_meant = packet[ATP_AT_TYPE] == ATP_PARAMETER &&
                             atp_load16(packet.data() + ATP_AT_VALUE_COUNT) == flipped_count_;
       if (down && is_meant) packet[static_cast<std::size_t>(bytes) - 1] ^= 1;
-      if (!down) rank = from;
+      if (!down) {
+        rank = from;
+        name_the_server(std::span(packet).first(static_cast<std::size_t>(bytes)));
+      }
       const sockaddr_in& to = down ? rank : server_;
       sendto(socket_, packet.data(), static_cast<std::size_t>(bytes), 0,
              reinterpret_cast<const sockaddr*>(&to), sizeof to);

@@ -108,20 +108,26 @@ void SwitchJudge::judge_downward(const Turn& turn) {
   expect_copies(turn, is_ack ? *turn.tree : *tree);
 }
 
-// A rank's question goes up as far as it says, and is answered there; a stranger's is answered
-// here. Either way one packet of its size comes out, or none to a stranger whose answers are paced.
+// The question of a rank that has joined, or wants to, goes up as far as it says, and is answered
+// there; a stranger's is answered here. Either way one packet of its size comes out, or none to a
+// stranger whose answers are paced.
 void SwitchJudge::judge_question(const Turn& turn) {
   if (turn.packet.header.hops == 0) return;
   const Tree* tree = tree_before(turn.packet);
   const RankSet& ranks = turn.packet.ranks;
-  const bool is_members = tree != nullptr && !ranks.empty() &&
-                          turn.packet.header.bitmap_words == tree->bitmap_words() &&
-                          tree->membership().behind(turn.from).contains(ranks);
+  RankSet theirs = tree == nullptr ? RankSet{} : tree->membership().behind(turn.from);
+  if (tree != nullptr) {
+    for (const Applicant& applicant : tree->applicants()) {
+      if (applicant.statement.child == turn.from) theirs.insert(applicant.rank);
+    }
+  }
+  const bool is_theirs = tree != nullptr && !ranks.empty() && theirs.contains(ranks) &&
+                         turn.packet.header.bitmap_words == tree->bitmap_words();
   const int passed = ATP_HOPS - turn.packet.header.hops;
   const int wanted = std::min<int>(atp_load16(&turn.packet.body[2]), Route::kMaxHops);
-  const bool goes_up = is_members && passed >= 0 && passed < wanted;
+  const bool goes_up = is_theirs && passed >= 0 && passed < wanted;
   const auto packets = turn.out.packets();
-  if (packets.size() > 1 || (is_members && packets.empty())) {
+  if (packets.size() > 1 || (is_theirs && packets.empty())) {
     return object("a question led to " + std::to_string(packets.size()) + " packets");
   }
   for (const OutPacket& packet : packets) {

@@ -41,7 +41,7 @@ TEST(Failures, WithoutASwitchAtTheAddressTheJobRunsDetached) {
   World world(small_plan(3, {10, 20}));
   world.kill(world.switch_host(0));
   EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
-  EXPECT_EQ(world.application(0).detached(), 1);
+  EXPECT_EQ(world.worker_counters()[WorkerCounter::kDetachments], 3u);
 }
 
 TEST(Failures, WithoutAServerJoiningFailsAndNamesIt) {

@@ -102,8 +102,9 @@ void expect_same_nodes(World& first, World& second) {
 
 TEST(VirtualNetwork, TheSamePlanGivesTheSamePacketsAndLeavesTheSameNodes) {
   for (const std::uint64_t seed : {3, 14, 159}) {
-    World first(draw_plan(seed));
-    World second(draw_plan(seed));
+    const Plan plan = draw_plan(seed);
+    World first(plan);
+    World second(plan);
     first.start_digest();
     second.start_digest();
     first.run_to_completion();

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "atp/base/interrupt.h"
 #include "atp/collective/quiet_thread.h"
 
 namespace atp::pytorch {
