@@ -37,7 +37,6 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
     object("a member's JOIN made a job");
   }
   if (server.job_count() > config_.max_jobs) object("more jobs than allowed");
-  expect_tenants_room(now, server);
   const StreamKey range{packet.job(), join->first_stream};
   const auto [said, is_first] = detachments_said_.emplace(std::pair{range, join->nonce}, 0);
   const bool is_newer = !is_first && join->detachments > said->second;
@@ -61,19 +60,6 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
     judge_detaching(packet, *join, job);
     if (from.port == switch_port_ && !is_straight) switch_joined_[range] = now;
     if (is_newer && is_straight && join->detached) expect_news(now, range, out);
-  });
-}
-
-void ServerJudge::expect_tenants_room(Instant now, const Server& server) {
-  if (config_.owners == nullptr) return;
-  std::map<std::uint32_t, std::set<std::uint32_t>> jobs_of_tenant;
-  server.for_each_job(now, [&](const JobSummary& job) {
-    const JobOwner owner = config_.owners->owner_of(job.terms.key.job);
-    std::set<std::uint32_t>& jobs = jobs_of_tenant[owner.tenant];
-    jobs.insert(job.terms.key.job);
-    if (owner.quota.jobs != 0 && jobs.size() > owner.quota.jobs) {
-      object("a tenant has more jobs than it may");
-    }
   });
 }
 

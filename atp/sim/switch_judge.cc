@@ -106,29 +106,13 @@ SwitchJudge::Row SwitchJudge::meet_empty(const Turn& turn, Cell& cell) {
   if (cell.last == identity || is_later) return {S::kForwardedLate};
   if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
   if (cell.passed == identity) return {S::kForwardedAfterCollision};
-  if (holds_its_quota(identity.job.job)) {
+  const std::uint32_t quota = config_.sharing.quota;
+  if (quota != 0 && held_[identity.job.job] >= quota) {
     cell.last = identity;
     return {S::kForwardedOverQuota};
   }
   claim(turn, cell);
   return meet_same(turn, cell);
-}
-
-// Whether the job holds as many as it may, or its tenant's jobs do together.
-bool SwitchJudge::holds_its_quota(std::uint32_t job) const {
-  const auto held_by = [&](auto&& counts) {
-    std::size_t held = 0;
-    for (const auto& [number, count] : held_) held += counts(number) ? count : 0;
-    return held;
-  };
-  const std::uint32_t quota = config_.sharing.quota;
-  if (quota != 0 && held_by([&](std::uint32_t other) { return other == job; }) >= quota)
-    return true;
-  const JobOwner owner = owner_of(job);
-  const std::uint32_t together = owner.quota.aggregators;
-  return together != 0 && held_by([&](std::uint32_t other) {
-                            return owner_of(other).tenant == owner.tenant;
-                          }) >= together;
 }
 
 // The cell holds p's identity, perhaps only since p has claimed it.

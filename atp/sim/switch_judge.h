@@ -83,10 +83,6 @@ class SwitchJudge {
   Row meet_empty(const Turn& turn, Cell& cell);
   Row meet_same(const Turn& turn, Cell& cell);
   Row meet_other(const Turn& turn, Cell& cell);
-  bool holds_its_quota(std::uint32_t job) const;
-  JobOwner owner_of(std::uint32_t job) const {
-    return config_.owners == nullptr ? JobOwner{} : config_.owners->owner_of(job);
-  }
   void claim(const Turn& turn, Cell& cell);
   void release(Cell& cell);
   void judge_parameter(const Turn& turn);
@@ -99,7 +95,7 @@ class SwitchJudge {
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
   bool must_pass(const Turn& turn, const Join& join) const;
   bool may_follow(const Turn& turn, const Join& join) const;
-  bool has_plenty(std::uint32_t job, const Join& join) const;
+  bool has_plenty(const Join& join) const;
   void expect_room(const SwitchNode& node);
   void expect_member(const Turn& turn, const Join& join);
   void expect_applicant(const Turn& turn, const Join& join);

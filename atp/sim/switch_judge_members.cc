@@ -1,7 +1,5 @@
 // Where JOINs and LEAVEs must go, and which ranks are behind whom after them.
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/sim/switch_judge.h"
@@ -50,15 +48,8 @@ void SwitchJudge::judge_join(const Turn& turn) {
 
 void SwitchJudge::expect_room(const SwitchNode& node) {
   std::size_t bytes = 0;
-  std::map<std::uint32_t, std::set<std::uint32_t>> jobs_of_tenant;
   node.for_each_tree([&](const Tree& tree, const atp_share&) {
     bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
-    const JobOwner owner = owner_of(tree.job().job);
-    std::set<std::uint32_t>& jobs = jobs_of_tenant[owner.tenant];
-    jobs.insert(tree.job().job);
-    if (owner.quota.jobs != 0 && jobs.size() > owner.quota.jobs) {
-      object("a tenant has more jobs than it may");
-    }
   });
   if (bytes > config_.tree_memory_bytes) object("trees take more memory than allowed");
   if (node.trees() > config_.max_trees) object("more trees than allowed");
@@ -82,7 +73,7 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
   }
   if (has_others) return false;
   const Tree* tree = tree_before(turn.packet);
-  if (tree == nullptr) return has_plenty(turn.packet.header.job, join);
+  if (tree == nullptr) return has_plenty(join);
   const Member* holder = member_before(turn);
   return tree->world_size() == join.world_size && tree->parent() == join.remaining[1] &&
          (holder == nullptr || holder->nonce == join.nonce);
@@ -101,14 +92,13 @@ bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
 }
 
 // Whether there is room for another tree, whatever the others may need. Regions may all be taken.
-bool SwitchJudge::has_plenty(std::uint32_t job, const Join& join) const {
+bool SwitchJudge::has_plenty(const Join& join) const {
   std::size_t bytes = Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
   for (const Tree& tree : trees_before_) {
     bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
   }
-  const Quota quota = owner_of(job).quota;
-  return quota.jobs == 0 && quota.bytes == 0 && config_.sharing.partitions == 0 &&
-         trees_before_.size() < config_.max_trees && bytes <= config_.tree_memory_bytes;
+  return config_.sharing.partitions == 0 && trees_before_.size() < config_.max_trees &&
+         bytes <= config_.tree_memory_bytes;
 }
 
 // The earlier entry of the rank that the packet names.
