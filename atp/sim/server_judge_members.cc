@@ -59,7 +59,9 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
     if ((job.lost | job.left).contains(packet.ranks)) object("a rank that is gone came back");
     judge_detaching(packet, *join, job);
     if (from.port == switch_port_ && !is_straight) switch_joined_[range] = now;
-    if (is_newer && is_straight && join->detached) expect_news(now, range, out);
+    // Once a rank is lost the job is over, and leases that would end soon have ended with its.
+    const bool matters = job.lost.empty();
+    if (matters && is_newer && is_straight && join->detached) expect_news(now, range, out);
   });
 }
 
