@@ -172,12 +172,11 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
     change.failure = *no_room_;
   } else if (state_ == State::kJoining && turn.now >= joined_by) {
-    change.failure =
-        with_hint({.code = FailureCode::kJoinTimeout,
-                   .ranks = missing_,
-                   .endpoint = server(config),
-                   .unreachable = server_unreachable_,
-                   .heard = static_cast<std::uint8_t>(questions_.reach(started_))});
+    change.failure = with_hint({.code = FailureCode::kJoinTimeout,
+                                .ranks = missing_,
+                                .endpoint = server(config),
+                                .unreachable = server_unreachable_,
+                                .heard = static_cast<std::uint8_t>(questions_.reach(started_))});
   }
   if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {
     change.failure = server_lost(config);
