@@ -188,7 +188,7 @@ std::string server_lost(const Failure& failure, const FailureContext& context) {
     return rank + " has received nothing for " + seconds_text(context.lease) + ", neither from " +
            server_of(failure, context) + " nor from " +
            hop_text(context.route.front(), context.route) + ": is the network link of " + rank +
-           "'s host up?";
+           "'s host up?" + hint_text(failure);
   }
   const auto heard = last_heard(failure, context);
   const std::string although =
