@@ -67,8 +67,8 @@ void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
   if (const auto gone = links_.take_gone()) note_gone(*gone);
   begin_waiting();
   check_time();
-  report_late();
   send_all();
+  report_late();  // sending ends operations
   failed_.clear();
 }
 
