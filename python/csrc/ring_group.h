@@ -40,6 +40,12 @@ class RingGroup : public ProcessGroupATP {
                            std::optional<NumberFormat> format);
 
   Counts counters() const override { return ring_->counters(); }
+  std::optional<WaitedForRanks> transport_waited_for() const override {
+    return ring_ == nullptr ? std::nullopt : ring_->waited_for();
+  }
+  std::map<Rank, Duration> transport_waits() const override {
+    return ring_ == nullptr ? std::map<Rank, Duration>() : ring_->waits();
+  }
 
  protected:
   void leave_transport() override;
