@@ -19,7 +19,7 @@ from .conftest import BUILD
 
 # Their options are not checked: they are not our programs.
 FOREIGN = {
-    "apt-get", "callgrind_annotate", "cat", "chmod", "curl", "git", "kubectl", "ldd", "nft",
+    "(umask", "apt-get", "callgrind_annotate", "cat", "chmod", "curl", "git", "kubectl", "ldd", "nft",
     "nvidia-smi", "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind", "wait",
 }  # fmt: skip
 BEFORE_A_COMMAND = {"/usr/bin/time", "nohup", "sudo", "tools/as_nobody"}
