@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <random>
 #include <utility>
 
+#include "atp/base/system_random.h"
 #include "atp/base/text.h"
 #include "atp/collective/dispatcher.h"
 #include "atp/collective/hosts.h"
@@ -30,11 +30,6 @@ constexpr const char* kForked =
 // How long the server of an aborting rank waits for the others, which may leave as well, counted
 // from when the rank was first asked to leave.
 constexpr std::chrono::milliseconds kHastyEnd{1000};
-
-std::uint64_t random_word() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 // A server checks the tags of all the tenant's jobs that come to its address.
 Result<std::optional<Tenant>> key_of_own_server(const CommunicatorOptions& options) {
@@ -212,7 +207,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
     if (!started) return started.error();
     server = std::move(started).value();
   }
-  const std::uint64_t nonce = random_word();
+  const std::uint64_t nonce = random_seed();
   const auto siblings = std::make_shared<Siblings>();
   std::vector<std::shared_ptr<Way>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {

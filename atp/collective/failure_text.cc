@@ -80,9 +80,15 @@ std::string missing_text(const Failure& failure, const FailureContext& context) 
 
 bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
 
-// Whether neither the server nor the first switch answers; the switch needs no server to answer.
+// Whether a node has said, without a tag, that it lacks the key.
+bool is_refused_without_tag(const Failure& failure) {
+  return failure.reason == RefusalReason::kKey;
+}
+
+// Whether nothing comes from the server and the first switch, which needs no server to answer.
 bool is_cut_off(const Failure& failure, const FailureContext& context) {
-  return has_switch(context) && !failure.unreachable && failure.heard == 0;
+  return has_switch(context) && !failure.unreachable && failure.heard == 0 &&
+         !is_refused_without_tag(failure);
 }
 
 // The switch beyond which nothing answers, if any node below the server does.
@@ -175,7 +181,7 @@ std::string hint_text(const Failure& failure) {
            ", which have no tag, came from a node of its route: run the same version of atp "
            "everywhere, unless somebody has forged them";
   }
-  if (failure.reason != RefusalReason::kKey) return "";
+  if (!is_refused_without_tag(failure)) return "";
   return "; a refusal without a tag says that " +
          std::string(to_string(static_cast<KeyProblem>(failure.expected))) +
          ": see the log of the node, unless somebody has forged it";
@@ -189,6 +195,10 @@ std::string server_lost(const Failure& failure, const FailureContext& context) {
            server_of(failure, context) + " nor from " +
            hop_text(context.route.front(), context.route) + ": is the network link of " + rank +
            "'s host up?" + hint_text(failure);
+  }
+  if (is_refused_without_tag(failure)) {
+    return server_of(failure, context) + " does not answer with a valid tag (" + silent + ")" +
+           hint_text(failure);
   }
   const auto heard = last_heard(failure, context);
   const std::string although =

@@ -227,6 +227,19 @@ TEST(FailureText, ForASilentServerNamesTheSwitchBelowItThatIsSilentToo) {
   }
 }
 
+TEST(FailureText, ForNodesThatLostTheKeyNamesTheServerAndNotThisRank) {
+  const Failure lost{.code = FailureCode::kServerLost,
+                     .reason = RefusalReason::kKey,
+                     .expected = static_cast<std::uint32_t>(KeyProblem::kUnknownKey),
+                     .endpoint = kServer};
+  EXPECT_EQ(silence_text(lost, two_levels()),
+            "server 10.0.0.9:5500 does not answer: giving up after 5 s of silence");
+  EXPECT_THAT(failure_text(lost, two_levels()),
+              testing::StartsWith("server 10.0.0.9:5500 does not answer with a valid tag (silent "
+                                  "for 5 s); a refusal without a tag says that the node has no "
+                                  "key of the tenant's name: add the line"));
+}
+
 TEST(FailureText, OfDetachingNamesTheFirstNodeThatDoesNotAnswerOrTheOneThatRefuses) {
   struct Row {
     Endpoint named;

@@ -1,9 +1,9 @@
 // Configures a lane's worker, and runs the thread that drives it and takes the callers' commands.
 #include "atp/collective/lane.h"
 
-#include <random>
 #include <utility>
 
+#include "atp/base/system_random.h"
 #include "atp/base/time.h"
 #include "atp/collective/fragment_size.h"
 #include "atp/driver/udp/address.h"
@@ -40,7 +40,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.servers = static_cast<std::uint16_t>(options.more_routes.size() + 1);
   config.join_timeout = bounded_timeout(options.join_timeout);
   config.has_key = options.key.has_value();
-  config.seed = std::random_device{}();
+  config.seed = random_seed();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);
   return config;
 }

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "atp/base/interrupt.h"
+#include "atp/base/system_random.h"
 #include "atp/collective/quiet_thread.h"
 #include "atp/driver/udp/event_loop.h"
 #include "atp/driver/udp/path_mtu.h"
@@ -48,8 +48,8 @@ Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen, std::size_t 
   Result<std::unique_ptr<Waker>> waker = Waker::create();
   if (!waker) return waker.error();
   ServerConfig config;
-  config.boot_id = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  config.seed = std::random_device{}();
+  config.boot_id = random_seed();
+  config.seed = random_seed();
   config.max_value_count = values.value();
   auto server =
       std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config, key);

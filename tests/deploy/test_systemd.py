@@ -55,7 +55,7 @@ def test_a_service_is_restarted_after_a_failure_but_not_after_a_drain_or_wrong_o
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.name)
 def test_a_reload_sends_the_signal_that_makes_nodes_read_their_keys_again(unit):
-    assert value(unit, "ExecReload") == "/bin/kill -HUP $MAINPID"
+    assert value(unit, "ExecReload") == "/bin/sh -c 'kill -HUP $MAINPID'"
 
 
 @pytest.mark.parametrize("role", ["switch", "server"])

@@ -22,11 +22,6 @@ PROGRAM = BUILD / "bin" / "atp"
 LIMIT_S = 60
 
 
-def udp_port_is_bound(port):
-    wanted = f"0100007F:{port:04X}"
-    return any(wanted in line for line in Path("/proc/net/udp").read_text().splitlines())
-
-
 def wait_until(condition, what="what this test needs", seconds=LIMIT_S):
     """The result of condition(), once it is true."""
     end = time.monotonic() + seconds
@@ -116,7 +111,8 @@ class Cluster:
     def _listening(self, name, command, port):
         process = self.start(name, command)
         wait_until(
-            lambda: udp_port_is_bound(port) or not process.running(), f"{name} on port {port}"
+            lambda: "listening on" in process.output() or not process.running(),
+            f"{name} on port {port}",
         )
         assert process.running(), f"{name} ended at once:\n{process.output()}"
         return process

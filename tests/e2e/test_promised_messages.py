@@ -32,6 +32,7 @@ COMMANDS = (
     "ssh ",
     "systemctl ",
     "--",
+    "| ",
     ".venv/",
     "lease: ",
 )
@@ -179,11 +180,12 @@ def a_rank_is_slow(cluster, message):
     return job[0].output()
 
 
-def a_group_finds_no_server(cluster, message):
-    script = """
-import torch, torch.distributed as dist, atp.torch
+def said_in_torch(cluster, script, **env):
+    """What rank 0 of four says that run this without shared memory."""
+    script = f"""
+import time, torch, torch.distributed as dist, atp.torch
 dist.init_process_group("atp")
-dist.all_reduce(torch.ones(5))
+{script}
 """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -192,13 +194,28 @@ dist.all_reduce(torch.ones(5))
         [sys.executable, "-c", script],
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=port,
-        ATP_ROUTE="127.0.0.1:9",
-        ATP_ALGORITHM="auto",
         ATP_HOST_MEMORY=0,
-        ATP_JOIN_TIMEOUT=1,
+        **env,
     )
     assert [process.wait(2 * SECONDS) for process in job] == [0] * 4, job[0].output()
     return job[0].output()
+
+
+def a_group_finds_no_server(cluster, message):
+    script = "dist.all_reduce(torch.ones(5))"
+    env = {"ATP_ROUTE": "127.0.0.1:9", "ATP_ALGORITHM": "auto", "ATP_JOIN_TIMEOUT": 1}
+    return said_in_torch(cluster, script, **env)
+
+
+def a_rank_comes_late_to_a_barrier(cluster, message):
+    cluster.start_server()
+    script = """
+dist.barrier()
+if dist.get_rank() == 2:
+    time.sleep(3)
+dist.barrier()
+"""
+    return said_in_torch(cluster, script, ATP_ROUTE=cluster.server_address)
 
 
 PRODUCED = {
@@ -207,6 +224,9 @@ PRODUCED = {
     "6 ICMP errors (6 so far): 10.77.3.1:5501 is": the_switch_above_dies,
     "job 7: 10.77.3.1:5501, the next node above,": the_switch_above_dies,
     "waiting for rank 2 (10.0.1.2), which has not contributed to": a_rank_stops,
+    "waiting for 1 s: rank 2 (10.0.1.2:4000) has not called barrier #3": (
+        a_rank_comes_late_to_a_barrier
+    ),
     "… restarted and forgot the job": a_server_restarts,
     "… does not answer": a_server_dies,
     "rank 2 (10.0.1.2) left the job before the operation ended: its process": a_rank_is_killed,

@@ -138,7 +138,7 @@ def test_a_job_goes_on_when_the_reader_of_its_output_has_gone(cluster):
     assert done.exists()
 
 
-@pytest.mark.parametrize("command", [["sim", "--count", "2000"], ["help", "run"]])
+@pytest.mark.parametrize("command", [["sim", "--count", "20"], ["help", "run"]])
 def test_a_command_that_only_prints_ends_quietly_with_its_reader(cluster, command):
     process = subprocess.Popen(
         [cluster.atp, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -42,9 +42,10 @@ print("all is right")
 
 ONE_BARRIER = """
 import datetime, json, torch, torch.distributed as dist, atp.torch
-dist.init_process_group("atp", timeout=datetime.timedelta(seconds=TIMEOUT))
+dist.init_process_group("atp")
+group = dist.new_group(timeout=datetime.timedelta(seconds=4))
 try:
-    dist.barrier()
+    dist.barrier(group=group)
     error = None
 except RuntimeError as failure:
     error = str(failure)
@@ -78,13 +79,15 @@ def test_any_collective_works_if_one_of_two_ranks_can_call_the_other(make_networ
         assert output.splitlines()[-1] == "all is right"
 
 
-def test_if_neither_can_call_a_line_says_so_and_the_error_does(make_network):
+def test_if_neither_can_call_the_error_says_so(make_network):
     network, env = make(make_network, ["w0", "w1"])
-    program = ONE_BARRIER.replace("TIMEOUT", "4")
     workers = [network[name] for name in HOSTS]
-    outputs = run_ranks(network, (sys.executable, "-c", program), 120, env, workers)
+    outputs = run_ranks(network, (sys.executable, "-c", ONE_BARRIER), 120, env, workers)
+    print(*outputs, sep="\n")
     errors = [json.loads(output.splitlines()[-1]) for output in outputs]
-    assert any("no connection with rank" in error for error in errors), errors
-    for error in errors:
+    assert any("no connection with rank" in error for error in errors[:2]), errors
+    for error in errors[:2]:
         assert "rank 2" not in error.split("no connection with")[-1], errors
         assert "a firewall may drop connections to it" in error, errors
+    # Rank 2 hears of both ranks, which may be all that its barrier needs.
+    assert errors[2] is None or "rank 2" not in errors[2], errors

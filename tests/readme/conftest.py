@@ -24,7 +24,7 @@ dist.destroy_process_group()
 # Waits until something listens; a bare machine has no curl.
 CURL = f"""#!{sys.executable}
 import pathlib, sys, time, urllib.request
-for attempt in range(300):
+for attempt in range(1000):
     try:
         print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())
         pathlib.Path("curl-has-answered").touch()

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -11,8 +10,6 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-
-#include "atp/base/check.h"
 
 namespace atp {
 namespace {
@@ -75,12 +72,6 @@ std::string interface_with(const std::string& address) {
     if (text_of(one->ifa_addr) == address) return one->ifa_name;
   }
   return {};
-}
-
-std::uint64_t random_seed() {
-  std::uint64_t seed = 0;
-  while (seed == 0) ATP_CHECK(getrandom(&seed, sizeof seed, 0) == sizeof seed);
-  return seed;
 }
 
 }  // namespace atp

@@ -15,7 +15,4 @@ std::uint64_t obtainable_memory(const std::string& root = "");
 // The name of this machine's interface with the address; empty if there is none.
 std::string interface_with(const std::string& address);
 
-// From the kernel, for identities that must differ between starts and machines. Never 0.
-std::uint64_t random_seed();
-
 }  // namespace atp

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/system_random.h"
 #include "atp/cli/command/machine.h"
 #include "atp/cli/doctor/ask_status.h"
 #include "atp/cli/doctor/probe_socket.h"

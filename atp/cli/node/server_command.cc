@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "atp/base/system_random.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/command/machine.h"
 #include "atp/cli/node/lanes.h"
 #include "atp/cli/node/serve.h"
 #include "atp/core/dataplane/switch_state.h"

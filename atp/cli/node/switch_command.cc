@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "atp/base/system_random.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "atp/base/system_random.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "atp/base/system_random.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/command/machine.h"
 #include "atp/cli/view/view_page.h"
 
 namespace atp {
