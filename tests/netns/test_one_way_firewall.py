@@ -83,7 +83,6 @@ def test_if_neither_can_call_the_error_says_so(make_network):
     network, env = make(make_network, ["w0", "w1"])
     workers = [network[name] for name in HOSTS]
     outputs = run_ranks(network, (sys.executable, "-c", ONE_BARRIER), 120, env, workers)
-    print(*outputs, sep="\n")
     errors = [json.loads(output.splitlines()[-1]) for output in outputs]
     assert any("no connection with rank" in error for error in errors[:2]), errors
     for error in errors[:2]:
