@@ -27,7 +27,8 @@ from pathlib import Path
 
 from experiments import report
 from experiments.defence import hosts
-from experiments.defence.stranger import DIRECT, Asker, Churn, Stranger, gradient, join
+from experiments.defence.packets import DIRECT, gradient, join
+from experiments.defence.stranger import Asker, Churn, Stranger
 from experiments.report import BUILD
 from lab.ports import free_port
 

@@ -8,42 +8,7 @@ import struct
 import threading
 import time
 
-GRADIENT, JOIN, LEAVE = 0, 4, 6
-DIRECT = 2
-HEADER = struct.Struct(">BBBBIIHHQIIIBBBB")  # §3
-JOIN_BODY = struct.Struct(">QQHHHHBBBBIBBH")  # §3.1
-JOIN_BYTES, LEAVE_BYTES = 416, 272
-BLOCKS = 1
-HOPS = 16
-
-
-def header(type_, job, flags=0, rank=0, count=0, sequence=0):
-    words = HEADER.pack(
-        2, type_, flags, 1, job, 1, 0, count, sequence, 0, 1, 0, BLOCKS << 4, HOPS, 0, 0
-    )
-    return words + struct.pack(">Q", 1 << rank)
-
-
-def endpoint(address):
-    return b"\0" * 10 + b"\xff\xff" + socket.inet_aton(address[0]) + struct.pack(">H", address[1])
-
-
-def join(job, nonce, route, *, recorded=(), flags=0, world_size=1, streams=1, values=350):
-    detached = int(flags & DIRECT != 0)
-    body = JOIN_BODY.pack(
-        nonce, 0, world_size, 0, streams, values, 2, 2, detached, BLOCKS, detached,
-        len(route), len(recorded), 0,
-    )  # fmt: skip
-    body += b"".join(endpoint(one) for one in (*route, *recorded))
-    return header(JOIN, job, flags) + body.ljust(JOIN_BYTES, b"\0")
-
-
-def leave(job, nonce):
-    return header(LEAVE, job, DIRECT) + struct.pack(">Q", nonce).ljust(LEAVE_BYTES, b"\0")
-
-
-def gradient(job, sequence=0, flags=0, values=1):
-    return header(GRADIENT, job, flags, count=values, sequence=sequence) + bytes(4 * values)
+from experiments.defence.packets import DIRECT, gradient, join, leave
 
 
 class Stranger:

@@ -1,12 +1,14 @@
-"""experiments/defence/defence.py in its smallest form: it ends, and what is counted holds."""
+"""experiments/defence in its smallest form: it ends, and what is counted holds."""
 
 import csv
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from experiments.defence.__main__ import Found
 from experiments.defence.stranger import Asker
 from lab.ports import free_port
 
@@ -64,3 +66,47 @@ def test_a_tiny_run_forges_packets_of_a_job_with_a_key(tmp_path):
     assert set(rows) == {"no keys", "keys", "keys, forged packets"}
     assert all(float(row["switch"]) > 0 for row in rows.values())
     assert "forged: 2,000 sent" in done.stdout and "none accepted" in done.stdout
+
+
+# --- experiments/defence/__main__.py ---
+
+CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 0.1, 2, 300, 1 << 20, 0.1, 900, 0)
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({}, None),
+        ({"kept": 0.94}, "the job keeps 0.94"),
+        ({"amplification": 1.01}, "1.01 bytes out per byte in"),
+        ({"amplification": None}, None),  # TCP proves an address
+        ({"wrong": 1}, "1 wrong sums"),
+        ({"log": 9_000_000}, "9,000,000 bytes of log"),
+        ({"files": 1000}, "1000 descriptors"),
+        ({"memory": 300 << 20}, "300 MB of memory"),
+    ],
+)
+def test_what_falls_short_is_said(change, complaint):
+    assert dataclasses.replace(CALM, **change).complaints() == ([complaint] if complaint else [])
+
+
+def test_a_job_with_keys_survives_a_captured_join_and_harm_is_seen_where_there_is_some(tmp_path):
+    words = ("--only", "to the other rack's switch", "--controls", "--keys", "yes")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.defence", *words, "--rounds", "1", "--seconds", "1",
+         tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=REPOSITORY,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(tmp_path / "attacks.csv") as file:
+        join, frozen, amplifier, unbounded = csv.DictReader(file)
+    # Before a JOIN counted only at its own node, the job kept 0.03.
+    assert float(join["kept"]) > 0.25 and float(join["amplification"]) < 0.5, join
+    assert int(join["packets"]) > 5 and int(join["files"]) < 10 and int(join["log"]) < 10_000, join
+    assert sum(int(one["wrong"]) for one in (join, frozen, amplifier, unbounded)) == 0
+    assert float(frozen["kept"]) < 0.25, frozen
+    assert float(amplifier["amplification"]) > 2, amplifier
+    assert int(unbounded["files"]) > 100 and int(unbounded["log"]) > 10_000, unbounded

@@ -1,0 +1,192 @@
+"""Attacks a job from docs/protocol.md alone, with and without keys, and measures what it costs.
+
+    .venv/bin/python -m experiments.defence [--only WORDS] [--keys yes|no] [--rounds N] [FOLDER]
+
+Real processes in namespaces: two racks of two torch ranks with a switch each, a switch above both,
+a server, a page, and a stranger's host. The stranger knows the page, every address and port, the
+job's number and incarnation. A row (attacks.py) says what else it needs. Each round measures steps
+per second before, during and after the attack, and each node's descriptors, log, memory and
+processor time. Writes attacks.csv into FOLDER (default: out/defence).
+"""
+
+import csv
+import dataclasses
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from experiments import report
+from experiments.defence import rig
+from experiments.defence.attacks import A_JOIN, CAPTURE, CONTROLS, DOUBLE, ROWS
+
+KEPT, RECOVERED = 0.95, 0.8
+LEASE_S = 6.5
+WARM_S, JOINS_S = 4, 2.5
+LINES = 100  # bytes of a line that an operator reads
+MOST_LOG, MOST_FILES, MOST_MEMORY = 100 * LINES, 64 + 8, 64 << 20
+
+
+@dataclasses.dataclass
+class Found:
+    """What one row did to one job."""
+
+    name: str
+    keyed: bool
+    before: float
+    during: float
+    after: float
+    kept: float  # the median of the rounds' ratios, during / before and after
+    noise: float  # the largest deviation of an undisturbed phase from their median
+    amplification: float | None  # bytes received per byte sent; of TCP, None
+    files: int  # of the process that gained most; the same for the others
+    log: int
+    memory: int
+    cpu: float  # seconds of processor time per second, beyond that before
+    packets: int
+    wrong: int
+
+    def complaints(self, kept=KEPT):
+        """In what it falls short."""
+        found = []
+        if self.wrong:
+            found.append(f"{self.wrong} wrong sums")
+        if self.kept < kept:
+            found.append(f"the job keeps {self.kept:.2f}")
+        if self.amplification is not None and self.amplification > 1:
+            found.append(f"{self.amplification:.2f} bytes out per byte in")
+        if self.log > MOST_LOG:
+            found.append(f"{self.log:,} bytes of log")
+        if self.files > MOST_FILES:
+            found.append(f"{self.files} descriptors")
+        if self.memory > MOST_MEMORY:
+            found.append(f"{self.memory >> 20} MB of memory")
+        return found
+
+
+def growth(before, after, what):
+    return max(after[name][what] - before[name][what] for name in after if name in before)
+
+
+def measure(rig_, world, row, rounds, seconds, keyed):
+    """Rounds of before, during, after; an undisturbed phase after is the next one's before."""
+    before, during, after, ratios, grown = [rig_.rate(seconds)], [], [], [], []
+    traffic = {"sent": 0, "got": 0, "reflected": 0}
+    packets, wrong = 0, rig_.wrong()
+    for number in range(rounds):
+        costs, bytes_then = rig_.costs(), rig_.traffic()
+        began = time.monotonic()
+        end = rig_.strike(world, row)
+        during.append(rig_.rate(seconds))
+        costs_now, lasted = rig_.costs(), time.monotonic() - began
+        packets += end()["sent"]
+        bytes_now = rig_.traffic()
+        for what in traffic:
+            traffic[what] += bytes_now[what] - bytes_then[what]
+        grown.append({what: growth(costs, costs_now, what) for what in ("files", "log", "memory")}
+                     | {"cpu": growth(costs, costs_now, "cpu_s") / lasted})  # fmt: skip
+        after.append(rig_.rate(seconds))
+        if after[-1] < RECOVERED * before[-1]:
+            time.sleep(LEASE_S)  # what the attack has left behind must end before the next round
+            beside = rig_.rate(seconds)
+        else:
+            beside = after[-1]
+        ratios.append(2 * during[-1] / (before[-1] + beside))
+        if number + 1 < rounds:
+            before.append(beside)
+    calm = [*before, beside]
+    middle = statistics.median(calm)
+    reflected = max(traffic["got"], traffic["reflected"]) / max(1, traffic["sent"])
+    return Found(
+        row.name, keyed, statistics.median(before), statistics.median(during),
+        statistics.median(after), statistics.median(ratios),
+        max(abs(one - middle) for one in calm) / middle,
+        reflected if row.way == "udp" else None,
+        *(max(one[what] for one in grown) for what in ("files", "log", "memory", "cpu")),
+        packets, rig_.wrong() - wrong,
+    )  # fmt: skip
+
+
+def prepare(running, needs):
+    """What these rows need: returns the files of what was captured, of this start and before."""
+    captures = [running.folder / name for name in ("captured", "captured-earlier")]
+    for file in captures:
+        file.touch()
+    if DOUBLE in needs:
+        running.start_double()
+    if CAPTURE in needs:
+        with running.capturing("captured-earlier"):
+            time.sleep(1)
+            running.end_job()
+        with running.capturing("captured"):
+            running.start_job()
+            time.sleep(2)
+            running.network["s0"].drop(3)  # per cent: so that NACKs and FLUSHes are sent
+            time.sleep(2)
+            running.network["s0"].exec("nft", "delete table inet lose")
+            running.nodes["a0"].kill()  # so that *unknown job* is, and questions
+            running.nodes["a0"].wait()
+            running.start_node("a0")
+            time.sleep(3)
+    elif A_JOIN in needs:
+        with running.capturing("captured"):
+            time.sleep(JOINS_S)
+    running.rate(WARM_S if CAPTURE in needs else 1)
+    return captures
+
+
+def attacked(rows, keyed, words):
+    with tempfile.TemporaryDirectory() as folder, rig.Rig(folder, keyed) as running:
+        world = running.world(prepare(running, {row.needs for row in rows}))
+        for row in rows:
+            found = measure(running, world, row, words.rounds, words.seconds, keyed)
+            show(found)
+            yield found
+
+
+def show(found):
+    out = "TCP" if found.amplification is None else f"{found.amplification:.2f}"
+    print(
+        f"| {found.name} | {'keys' if found.keyed else 'none'} | {found.before:.0f} | "
+        f"{found.during:.0f} | {found.after:.0f} | {found.kept:.2f} ± {found.noise:.2f} | {out} | "
+        f"{found.files} | {found.log:,} | {found.memory / 1e6:.1f} | {found.cpu:.2f} | "
+        f"{found.packets:,} | {', '.join(found.complaints()) or 'kept'} |",
+        flush=True,
+    )
+
+
+HEAD = ("attack", "keys", "before", "during", "after", "kept", "bytes out per byte in",
+        "descriptors", "bytes of log", "MB", "processor", "packets", "verdict")  # fmt: skip
+
+
+def main(words):
+    rows = [row for row in ROWS if any(only in row.name for only in words.only or [""])]
+    rows += CONTROLS if words.controls else []
+    if not rows:
+        raise SystemExit("--only: no attack's name contains this; the names are: "
+                         + ", ".join(row.name for row in ROWS))  # fmt: skip
+    print("| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|", flush=True)
+    found = []
+    for keyed in (False, True):
+        chosen = [row for row in rows if keyed in row.keys]
+        if chosen and words.keys in ("both", "yes" if keyed else "no"):
+            found += attacked(chosen, keyed, words)
+    Path(words.folder).mkdir(parents=True, exist_ok=True)
+    with open(Path(words.folder) / "attacks.csv", "w", newline="") as out:
+        writer = csv.DictWriter(out, [field.name for field in dataclasses.fields(Found)])
+        writer.writeheader()
+        writer.writerows(dataclasses.asdict(one) for one in found)
+    short = [one for one in found if one.complaints()]
+    print(f"{len(found) - len(short)} of {len(found)} kept")
+
+
+if __name__ == "__main__":
+    parser = report.parser(__doc__, "out/defence")
+    parser.add_argument("--only", action="append", help="only attacks whose name has these words")
+    parser.add_argument("--keys", choices=("both", "yes", "no"), default="both")
+    parser.add_argument(
+        "--controls", action="store_true", help="add what the experiment must find fault with"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="per attack (default: 3)")
+    parser.add_argument("--seconds", type=float, default=3, help="of a phase (default: 3)")
+    main(parser.parse_args())

@@ -1,0 +1,212 @@
+"""One attack, in the network namespace of the stranger's host, which needs root there.
+
+    strike.py WORLD ROW     WORLD: a JSON file that says what this stranger knows
+
+Prints "attacking" when it has begun, and ends on SIGTERM, with what it has sent.
+"""
+
+import contextlib
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+
+from experiments.defence import attacks
+from experiments.defence.forge_icmp import checksum, quoted
+from experiments.defence.packets import name_of
+
+
+class Over(Exception):
+    pass
+
+
+class World:
+    """What the stranger knows, and how it sends."""
+
+    def __init__(self, facts):
+        self.__dict__.update(facts)
+        self.sent = self.sent_bytes = 0
+        self.own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.own.bind((self.stranger, 0))
+        self.own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.nodes = {name: tuple(address) for name, address in self.nodes.items()}
+        self.switches = [self.nodes[name] for name in ("a0", "b0", "s0")]
+        self.server = self.nodes["s1"]
+
+    def member(self):
+        """An address and port of a rank."""
+        address, ports = random.choice(self.ranks)
+        return address, random.choice(ports)
+
+    def ranks_member(self, number):
+        address, ports = self.ranks[number]
+        return address, random.choice(ports)
+
+    def own_address(self):
+        return self.own.getsockname()
+
+    def route(self, first):
+        """From a switch to the server."""
+        if first == self.server:
+            return [first]
+        above = [] if first == self.nodes["s0"] else [self.nodes["s0"]]
+        return [first, *above, self.server]
+
+    def captured(self, *kinds, earlier=False):
+        """Packets seen on the wire: [(source, target, payload)], of these types and codes."""
+        found = []
+        for file in [self.capture, *([self.earlier_capture] if earlier else [])]:
+            with open(file) as lines:
+                for line in lines:
+                    source, port, target, to_port, text = json.loads(line)
+                    payload = bytes.fromhex(text)
+                    if not kinds or name_of(payload) in kinds:
+                        found.append(((source, port), (target, to_port), payload))
+        random.shuffle(found)
+        return found
+
+    def send(self, source, target, payload):
+        """From the stranger's own socket, or with a forged source."""
+        with contextlib.suppress(OSError):
+            if source is None:
+                self.own.sendto(payload, target)
+            else:
+                self.raw.sendto(udp_packet(source, target, payload), (target[0], 0))
+            self.sent += 1
+            self.sent_bytes += len(payload)
+
+
+def udp_packet(source, target, payload):
+    """The kernel fills in length and checksum of the IP header; UDP's 0 is not checked."""
+    udp = struct.pack(">HHHH", source[1], target[1], 8 + len(payload), 0) + payload
+    ip = struct.pack(">BBHHHBBH", 0x45, 2, 0, random.getrandbits(16), 0x4000, 64, 17, 0)
+    return ip + socket.inet_aton(source[0]) + socket.inet_aton(target[0]) + udp
+
+
+def send_packets(world, row):
+    """At most row.rate a second; what comes back is read and forgotten."""
+    begin, world.own_buffer = time.monotonic(), bytearray(65536)
+    for number, (source, target, payload) in enumerate(row.make(world)):
+        world.send(source, target, payload)
+        if row.rate < 200 or number % 20 == 0:
+            with contextlib.suppress(BlockingIOError):
+                while world.own.recv_into(world.own_buffer, 0, socket.MSG_DONTWAIT):
+                    pass
+            time.sleep(max(0, begin + number / row.rate - time.monotonic()))
+
+
+def send_icmp(world, row):
+    begin = time.monotonic()
+    for number, (code, host, target, payload) in enumerate(row.make(world)):
+        packet = quoted(*host, *target, payload)
+        body = struct.pack("!BBHI", 3, code, 0, 600 if code == 4 else 0) + packet
+        body += bytes(len(body) % 2)
+        body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 1, 0)
+        ends = target[0].packed + host[0].packed  # as if the target's host had sent it
+        world.raw.sendto(ip + ends + body, (str(host[0]), 0))
+        world.sent += 1
+        world.sent_bytes += len(body)
+        if number % 20 == 0:
+            time.sleep(max(0, begin + number / row.rate - time.monotonic()))
+
+
+def hold_connections(world, row):
+    """Keeps row.rate connections open to the ports that the row names, whatever closes them.
+
+    The row yields (address, what to say at first, what to say each second, whether it reads).
+    """
+    selector, plans = selectors.DefaultSelector(), list(row.make(world))
+    connections, drip_at = {}, time.monotonic() + 1
+    while True:
+        for _ in range(min(100, row.rate - len(connections))):
+            plan = random.choice(plans)
+            connection = socket.socket()
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                connection.connect(plan.to)
+            connections[connection] = plan
+            selector.register(connection, selectors.EVENT_WRITE)
+        for key, _ in selector.select(0.05):
+            connection, plan = key.fileobj, connections[key.fileobj]
+            try:
+                if key.events & selectors.EVENT_WRITE:
+                    world.sent_bytes += connection.send(plan.first or b"")
+                    world.sent += 1
+                    if plan.leaves:
+                        raise OSError("that was all")
+                    selector.modify(connection, selectors.EVENT_READ if plan.reads else 0 or 1)
+                elif not connection.recv(65536):
+                    raise OSError("closed")
+            except OSError:
+                selector.unregister(connection)
+                connection.close()
+                del connections[connection]
+        if time.monotonic() > drip_at:
+            drip_at = time.monotonic() + 1
+            for connection, plan in connections.items():
+                if plan.each_second:
+                    with contextlib.suppress(OSError):
+                        world.sent_bytes += connection.send(plan.each_second)
+
+
+def send_syns(world, row):
+    begin = time.monotonic()
+    for number, (host, target) in enumerate(row.make(world)):
+        ends = socket.inet_aton(host) + socket.inet_aton(target[0])
+        words = (random.randrange(1024, 65536), target[1], random.getrandbits(32), 0)
+        tcp = struct.pack(">HHIIBBHHH", *words, 5 << 4, 2, 65535, 0, 0)
+        tcp = tcp[:16] + struct.pack("!H", checksum(ends + bytes([0, 6, 0, 20]) + tcp)) + tcp[18:]
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0) + ends
+        with contextlib.suppress(OSError):
+            world.raw.sendto(ip + tcp, (target[0], 0))
+            world.sent += 1
+            world.sent_bytes += len(tcp)
+        if number % 20 == 0:
+            time.sleep(max(0, begin + number / row.rate - time.monotonic()))
+
+
+def freeze(world, row):
+    pids = row.make(world)
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1e6)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+WAYS = {
+    "udp": send_packets,
+    "icmp": send_icmp,
+    "syn": send_syns,
+    "tcp": hold_connections,
+    "freeze": freeze,
+}
+
+
+def main(file, name):
+    def end(*_):
+        raise Over
+
+    signal.signal(signal.SIGTERM, end)
+    with open(file) as facts:
+        world = World(json.load(facts))
+    row = next(one for one in attacks.ROWS + attacks.CONTROLS if one.name == name)
+    try:
+        print("attacking", flush=True)
+        WAYS[row.way](world, row)
+        time.sleep(1e6)  # there was nothing to send
+    except Over:
+        print(json.dumps({"sent": world.sent, "bytes": world.sent_bytes}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
