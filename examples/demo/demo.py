@@ -22,6 +22,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"))
 sys.path.insert(0, str(CHECKOUT))
 
+from lab.entry import enter  # noqa: E402
 from lab.results import results_folder  # noqa: E402
 
 FULL = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
@@ -83,4 +84,4 @@ def complain(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    enter(main)

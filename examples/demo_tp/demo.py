@@ -29,6 +29,7 @@ sys.path.insert(0, str(CHECKOUT))
 import figure  # noqa: E402
 import text  # noqa: E402
 
+from lab.entry import enter  # noqa: E402
 from lab.network import Network  # noqa: E402
 from lab.ranks import KEEP_MEMORY, run_ranks  # noqa: E402
 from lab.requirements import missing  # noqa: E402
@@ -144,4 +145,4 @@ def complain(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    enter(main)
