@@ -4,10 +4,11 @@ import os
 import pathlib
 import subprocess
 import sys
-import tomllib
 import zipfile
 
 import pytest
+
+from lab.installed import make_installed
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -32,22 +33,13 @@ def carry_out(program, folder):
 
 def finished(program, folder):
     """Runs it, and makes a group, as if pip had installed atp with pyproject's entry points."""
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    metadata = folder / "atp-0.1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: atp\nVersion: 0.1.0\n")
-    lines = []
-    for group, points in project["entry-points"].items():
-        lines += [f"[{group}]", *(f"{name} = {where}" for name, where in points.items())]
-    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     program += (
         f"; dist.init_process_group('atp', init_method='file://{folder}/store', "
         "rank=0, world_size=1); print(dist.get_backend(), 'atp.torch' in sys.modules)"
     )
-    paths = os.pathsep.join([str(folder), str(CHECKOUT / "python")])
     return subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": make_installed(folder)},
         capture_output=True,
         text=True,
         timeout=120,

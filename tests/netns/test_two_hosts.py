@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+from lab.installed import make_installed
 from lab.ranks import environment
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -71,3 +72,36 @@ def test_the_first_hosts_own_name_may_mean_loopback_there(make_network):
     for rank in ranks:
         code, said = network.wait(rank, 120)
         assert code == 0 and "all sums are right" in said, said
+
+
+# As Ray Train does: its workers make the group, and only then load the user's function.
+LAUNCHER = """
+import datetime, sys
+import torch, torch.distributed as dist
+dist.init_process_group("atp", timeout=datetime.timedelta(seconds=60))
+assert "atp.torch" in sys.modules
+exec(sys.argv[1])
+dist.destroy_process_group()
+"""
+TRAINING = """
+assert dist.get_backend() == "atp"
+tensor = torch.full((100_000,), float(dist.get_rank()))
+dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+assert tensor.eq(1.5).all(), tensor
+print("rank", dist.get_rank(), "has the mean", flush=True)
+"""
+
+
+def test_a_launcher_may_make_the_group_before_any_of_the_users_code_runs(make_network, tmp_path):
+    """Two hosts, two ranks on each."""
+    network = make_network("one", "two", subnet="10.0.0")
+    hosts = [host for host in network.hosts.values() for _ in range(2)]
+    variables = {"PYTHONPATH": make_installed(tmp_path), "ATP_ALGORITHM": "", "ATP_HOST_MEMORY": ""}
+    words = (sys.executable, "-c", LAUNCHER, TRAINING)
+    ranks = [
+        host.start(*words, env={**environment(rank, hosts), **variables})
+        for rank, host in enumerate(hosts)
+    ]
+    for number, rank in enumerate(ranks):
+        code, said = network.wait(rank, 240)
+        assert code == 0 and f"rank {number} has the mean" in said, said
