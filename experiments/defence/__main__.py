@@ -18,13 +18,14 @@ from pathlib import Path
 
 from experiments import report
 from experiments.defence import rig
-from experiments.defence.attacks import A_JOIN, CAPTURE, CONTROLS, DOUBLE, ROWS
+from experiments.defence.attacks import A_JOIN, CAPTURE, CONTROLS, DOUBLE, MEETING, ROWS
 
 KEPT, RECOVERED = 0.95, 0.8
 LEASE_S = 6.5
 WARM_S, JOINS_S = 4, 2.5
 LINES = 100  # bytes of a line that an operator reads
-MOST_LOG, MOST_FILES, MOST_MEMORY = 100 * LINES, 64 + 8, 64 << 20
+# An acceptor has 64 guests, the page 32 streams.
+MOST_LOG, MOST_FILES, MOST_MEMORY = 100 * LINES, 64 + 32 + 8, 64 << 20
 
 
 @dataclasses.dataclass
@@ -38,7 +39,7 @@ class Found:
     after: float
     kept: float  # the median of the rounds' ratios, during / before and after
     noise: float  # the largest deviation of an undisturbed phase from their median
-    amplification: float | None  # bytes received per byte sent; of TCP, None
+    amplification: float | None  # bytes received per byte sent, of UDP
     files: int  # of the process that gained most; the same for the others
     log: int
     memory: int
@@ -124,10 +125,11 @@ def prepare(running, needs):
             running.network["s0"].drop(3)  # per cent: so that NACKs and FLUSHes are sent
             time.sleep(2)
             running.network["s0"].exec("nft", "delete table inet lose")
-            running.nodes["a0"].kill()  # so that *unknown job* is, and questions
-            running.nodes["a0"].wait()
-            running.start_node("a0")
-            time.sleep(3)
+            for name in ("s0", "a0"):  # so that *unknown job* is sent, and questions are
+                running.nodes[name].kill()
+                running.nodes[name].wait()
+                running.start_node(name)
+                time.sleep(3)
     elif A_JOIN in needs:
         with running.capturing("captured"):
             time.sleep(JOINS_S)
@@ -144,8 +146,28 @@ def attacked(rows, keyed, words):
             yield found
 
 
+def meetings(words):
+    """Seconds in which ranks meet while a stranger's connections fill their TCP ports."""
+    with tempfile.TemporaryDirectory() as folder, rig.Rig(folder, keyed=False) as running:
+        world = running.world(prepare(running, set()))
+        for algorithm in ("auto", "ring"):
+            took = {None: [], MEETING: []}
+            for row in [None, MEETING] * words.rounds:
+                running.end_job()
+                end = running.strike(world, row) if row else None
+                running.start_job(algorithm)
+                took[row].append(running.met_s())
+                if end:
+                    end()
+            calm, attacked_s = (statistics.median(took[row]) for row in took)
+            found = f"{calm:.2f} s, with {MEETING.name} {attacked_s:.2f} s"
+            print(
+                f"{algorithm}: a group is made in {found} (medians of {words.rounds})", flush=True
+            )
+
+
 def show(found):
-    out = "TCP" if found.amplification is None else f"{found.amplification:.2f}"
+    out = "—" if found.amplification is None else f"{found.amplification:.2f}"
     print(
         f"| {found.name} | {'keys' if found.keyed else 'none'} | {found.before:.0f} | "
         f"{found.during:.0f} | {found.after:.0f} | {found.kept:.2f} ± {found.noise:.2f} | {out} | "
@@ -160,6 +182,9 @@ HEAD = ("attack", "keys", "before", "during", "after", "kept", "bytes out per by
 
 
 def main(words):
+    if words.meetings:
+        meetings(words)
+        return
     rows = [row for row in ROWS if any(only in row.name for only in words.only or [""])]
     rows += CONTROLS if words.controls else []
     if not rows:
@@ -186,6 +211,9 @@ if __name__ == "__main__":
     parser.add_argument("--keys", choices=("both", "yes", "no"), default="both")
     parser.add_argument(
         "--controls", action="store_true", help="add what the experiment must find fault with"
+    )
+    parser.add_argument(
+        "--meetings", action="store_true", help="only how long ranks take to meet under attack"
     )
     parser.add_argument("--rounds", type=int, default=3, help="per attack (default: 3)")
     parser.add_argument("--seconds", type=float, default=3, help="of a phase (default: 3)")

@@ -534,6 +534,9 @@ ROWS = [
     other_tenant("questions about the job", questions_about_the_job),
 ]  # fmt: skip
 
+# While ranks meet: the ports that they may listen on.
+MEETING = tcp("idle connections to the ranks' ports", 400, "meeting")
+
 # What no stranger can do, and what no node does: the experiment must find fault with all of these.
 CONTROLS = [
     Row("control: a rank is frozen", lambda w: w.rank_pids[1:2], DOUBLE, way="freeze"),

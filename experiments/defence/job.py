@@ -2,9 +2,9 @@
 
     job.py SPEC     SPEC: a JSON file with the ranks' namespaces, variables, store and log files
 
-Each rank appends a line to its log after each step: the time, and how many sums were wrong. The
-first line, with the word "created", is when its group was ready. torch is imported once, and a rank
-is a fork in the namespace of its host. Ends when its standard input does; SIGTERM makes the ranks
+Each rank appends a line to its log after each step: the time, and how many sums were wrong. Before
+these, lines with "begins" and "created" say when it began to make its group, and when it had it.
+torch is imported once, and a rank is a fork in the namespace of its host. SIGTERM makes the ranks
 leave their job.
 """
 
@@ -33,6 +33,7 @@ def enter(namespace):
 
 def work(rank, world_size, store, log, over):
     torch.set_num_threads(1)
+    say(log, "begins")
     patience = datetime.timedelta(seconds=60)
     dist.init_process_group(
         "atp", init_method=store, rank=rank, world_size=world_size, timeout=patience

@@ -90,10 +90,9 @@ class Rig:
         self.network.wait_for_line(double, "listening on", LIMIT_S)
         self.nodes["double"] = double
 
-    def start_job(self):
-        """Starts the ranks; returns the seconds until all are in the group."""
+    def start_job(self, algorithm="innetwork"):
+        """Starts the ranks, and waits for their first steps."""
         self.starts += 1
-        begin = time.monotonic()
         self.logs = [str(self.folder / f"rank-{self.starts}-{rank}") for rank in range(len(RANKS))]
         spec = {
             "namespaces": [self.network[name].namespace for name in RANKS],
@@ -105,14 +104,16 @@ class Rig:
             "metrics": [f"{ADDRESSES[name]}:{METRICS_PORT}" for name in RANKS],
             "logs": self.logs,
             "env": {
-                "ATP_ALGORITHM": "innetwork", "ATP_JOB": str(JOB), "GLOO_SOCKET_IFNAME": "eth0",
+                "ATP_ALGORITHM": algorithm, "ATP_JOB": str(JOB), "GLOO_SOCKET_IFNAME": "eth0",
                 "ATP_INCARNATION": str(self.incarnation), "ATP_HOST_MEMORY": "0",
                 "ATP_PORT_RANGE": f"{FIRST_PORT}-{LAST_PORT}", **self.rank_keys,
             },
         }  # fmt: skip
         file = self.folder / f"job-{self.starts}.json"
         file.write_text(json.dumps(spec))
-        env = {**os.environ, **self.python, "OMP_NUM_THREADS": "1"}
+        # torch's store asks for names of addresses, and no host here has a name server.
+        resolver = {"RES_OPTIONS": "timeout:1 attempts:1"}
+        env = {**os.environ, **self.python, **resolver, "OMP_NUM_THREADS": "1"}
         words = privileged(*FIRST, sys.executable, HERE / "job.py", file)
         with open(self.folder / f"job-{self.starts}.log", "wb") as out:
             self.job = subprocess.Popen(
@@ -122,7 +123,12 @@ class Rig:
         self.wait(
             lambda: all(self.steps(rank) > 2 for rank in range(len(RANKS))), "the first steps"
         )
-        return time.monotonic() - begin
+
+    def met_s(self):
+        """How long the slowest rank took to make its group."""
+        lines = [self.lines(rank) for rank in range(len(RANKS))]
+        times = [{said: when for when, said in one if not said.isdigit()} for one in lines]
+        return max(one["created"] - one["begins"] for one in times)
 
     def end_job(self):
         self.job.send_signal(signal.SIGTERM)
@@ -225,6 +231,9 @@ class Rig:
         peers = [
             (ADDRESSES[name], port) for name in RANKS for port in tcp_ports(self.network[name])
         ]
+        meeting = [
+            (ADDRESSES[name], port) for name in RANKS for port in range(FIRST_PORT, LAST_PORT + 1)
+        ]
         facts = {
             "nodes": NODES, "ranks": ranks, "job": JOB, "incarnation": self.incarnation,
             "stranger": ADDRESSES[STRANGER], "bystander": ADDRESSES[BYSTANDER],
@@ -233,7 +242,7 @@ class Rig:
             "other_key": (self.folder / "speech").read_text() if self.keyed else "",
             "tcp": {
                 "metrics of a0": metrics[:1], "view": view, "status": list(NODES.values()),
-                "http": metrics + view, "ranks": peers,
+                "http": metrics + view, "ranks": peers, "meeting": meeting,
                 "all": metrics + view + list(NODES.values()) + peers,
             },
         }  # fmt: skip

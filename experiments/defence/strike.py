@@ -199,7 +199,8 @@ def main(file, name):
     signal.signal(signal.SIGTERM, end)
     with open(file) as facts:
         world = World(json.load(facts))
-    row = next(one for one in attacks.ROWS + attacks.CONTROLS if one.name == name)
+    known = [attacks.MEETING, *attacks.ROWS, *attacks.CONTROLS]
+    row = next(one for one in known if one.name == name)
     try:
         print("attacking", flush=True)
         WAYS[row.way](world, row)
