@@ -5,8 +5,9 @@
 Real processes in namespaces: two racks of two torch ranks with a switch each, a switch above both,
 a server, a page, and a stranger's host. The stranger knows the page, every address and port, the
 job's number and incarnation. A row (attacks.py) says what else it needs. Each round measures steps
-per second before, during and after the attack, and each node's descriptors, log, memory and
-processor time. Writes attacks.csv into FOLDER (default: out/defence).
+per second before, during and after the attack; the share of sums that took the least packets that
+the tree allows, which other load on the machine hardly changes; and, of the process that gains
+most, descriptors, bytes of log and of memory, and processor time. Writes attacks.csv into FOLDER (default: out/defence).
 """
 
 import csv
@@ -39,6 +40,7 @@ class Found:
     after: float
     kept: float  # the median of the rounds' ratios, during / before and after
     noise: float  # the largest deviation of an undisturbed phase from their median
+    least: float  # the share of sums, during, that took the least packets that the tree allows
     amplification: float | None  # bytes received per byte sent, of UDP
     files: int  # of the process that gained most; the same for the others
     log: int
@@ -73,13 +75,15 @@ def measure(rig_, world, row, rounds, seconds, keyed):
     """Rounds of before, during, after; an undisturbed phase after is the next one's before."""
     before, during, after, ratios, grown = [rig_.rate(seconds)], [], [], [], []
     traffic = {"sent": 0, "got": 0, "reflected": 0}
-    packets, wrong = 0, rig_.wrong()
+    packets, wrong, sums = 0, rig_.wrong(), [0, 0]
     for number in range(rounds):
-        costs, bytes_then = rig_.costs(), rig_.traffic()
+        costs, bytes_then, sums_then = rig_.costs(), rig_.traffic(), rig_.sums()
         began = time.monotonic()
         end = rig_.strike(world, row)
         during.append(rig_.rate(seconds))
         costs_now, lasted = rig_.costs(), time.monotonic() - began
+        sums = [so_far + now - then
+                for so_far, now, then in zip(sums, rig_.sums(), sums_then, strict=True)]  # fmt: skip
         packets += end()["sent"]
         bytes_now = rig_.traffic()
         for what in traffic:
@@ -102,6 +106,7 @@ def measure(rig_, world, row, rounds, seconds, keyed):
         row.name, keyed, statistics.median(before), statistics.median(during),
         statistics.median(after), statistics.median(ratios),
         max(abs(one - middle) for one in calm) / middle,
+        sums[1] / max(1, sums[0]),
         reflected if row.way == "udp" else None,
         *(max(one[what] for one in grown) for what in ("files", "log", "memory", "cpu")),
         packets, rig_.wrong() - wrong,
@@ -170,15 +175,15 @@ def show(found):
     out = "—" if found.amplification is None else f"{found.amplification:.2f}"
     print(
         f"| {found.name} | {'keys' if found.keyed else 'none'} | {found.before:.0f} | "
-        f"{found.during:.0f} | {found.after:.0f} | {found.kept:.2f} ± {found.noise:.2f} | {out} | "
-        f"{found.files} | {found.log:,} | {found.memory / 1e6:.1f} | {found.cpu:.2f} | "
+        f"{found.during:.0f} | {found.after:.0f} | {found.kept:.2f} ± {found.noise:.2f} | "
+        f"{found.least:.2f} | {out} | {found.files} | {found.log:,} | {found.memory / 1e6:.1f} | {found.cpu:.2f} | "
         f"{found.packets:,} | {', '.join(found.complaints()) or 'kept'} |",
         flush=True,
     )
 
 
-HEAD = ("attack", "keys", "before", "during", "after", "kept", "bytes out per byte in",
-        "descriptors", "bytes of log", "MB", "processor", "packets", "verdict")  # fmt: skip
+HEAD = ("attack", "keys", "before", "during", "after", "kept", "least packets",
+        "bytes out per byte in", "descriptors", "bytes of log", "MB", "processor", "packets", "verdict")  # fmt: skip
 
 
 def main(words):

@@ -198,6 +198,13 @@ class Rig:
             for name, pid in self.processes().items()
         }  # fmt: skip
 
+    def sums(self):
+        """Fragments that the server has completed, and those for which no switch was bypassed."""
+        words = (ATP, "status", text(NODES["s1"]), "--json")
+        counters = json.loads(self.network["s1"].exec(*words))["counters"]
+        all_sums = counters["fragments_completed"] - counters["fragments_completed_float"]
+        return all_sums, counters["fragments_completed_in_least_packets"]
+
     def traffic(self):
         """Bytes that the stranger's host has sent, and that it and the third host have received."""
         one, other = (self.network[name].counters() for name in (STRANGER, BYSTANDER))

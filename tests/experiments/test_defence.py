@@ -70,7 +70,7 @@ def test_a_tiny_run_forges_packets_of_a_job_with_a_key(tmp_path):
 
 # --- experiments/defence/__main__.py ---
 
-CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 0.1, 2, 300, 1 << 20, 0.1, 900, 0)
+CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 1.0, 0.1, 2, 300, 1 << 20, 0.1, 900, 0)
 
 
 @pytest.mark.parametrize(
