@@ -7,7 +7,8 @@ a server, a page, and a stranger's host. The stranger knows the page, every addr
 job's number and incarnation. A row (attacks.py) says what else it needs. Each round measures steps
 per second before, during and after the attack; the share of sums that took the least packets that
 the tree allows, which other load on the machine hardly changes; and, of the process that gains
-most, descriptors, bytes of log and of memory, and processor time. Writes attacks.csv into FOLDER (default: out/defence).
+most, descriptors, bytes of log and of memory, and processor time. Writes attacks.csv into FOLDER
+(default: out/defence).
 """
 
 import csv
@@ -15,6 +16,7 @@ import dataclasses
 import statistics
 import tempfile
 import time
+from operator import neg
 from pathlib import Path
 
 from experiments import report
@@ -82,8 +84,7 @@ def measure(rig_, world, row, rounds, seconds, keyed):
         end = rig_.strike(world, row)
         during.append(rig_.rate(seconds))
         costs_now, lasted = rig_.costs(), time.monotonic() - began
-        sums = [so_far + now - then
-                for so_far, now, then in zip(sums, rig_.sums(), sums_then, strict=True)]  # fmt: skip
+        sums = [sum(one) for one in zip(sums, rig_.sums(), map(neg, sums_then), strict=True)]
         packets += end()["sent"]
         bytes_now = rig_.traffic()
         for what in traffic:
@@ -176,14 +177,17 @@ def show(found):
     print(
         f"| {found.name} | {'keys' if found.keyed else 'none'} | {found.before:.0f} | "
         f"{found.during:.0f} | {found.after:.0f} | {found.kept:.2f} ± {found.noise:.2f} | "
-        f"{found.least:.2f} | {out} | {found.files} | {found.log:,} | {found.memory / 1e6:.1f} | {found.cpu:.2f} | "
-        f"{found.packets:,} | {', '.join(found.complaints()) or 'kept'} |",
+        f"{found.least:.2f} | {out} | {found.files} | {found.log:,} | "
+        f"{found.memory / 1e6:.1f} | {found.cpu:.2f} | {found.packets:,} | "
+        f"{', '.join(found.complaints()) or 'kept'} |",
         flush=True,
     )
 
 
-HEAD = ("attack", "keys", "before", "during", "after", "kept", "least packets",
-        "bytes out per byte in", "descriptors", "bytes of log", "MB", "processor", "packets", "verdict")  # fmt: skip
+HEAD = (
+    "attack", "keys", "before", "during", "after", "kept", "least packets",
+    "bytes out per byte in", "descriptors", "bytes of log", "MB", "processor", "packets", "verdict",
+)  # fmt: skip
 
 
 def main(words):
