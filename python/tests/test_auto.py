@@ -273,6 +273,29 @@ def test_if_one_rank_lacks_a_way_all_take_the_other(ranks, monkeypatch):
     assert first.startswith("in the network: the ranks cannot connect to form a ring (rank ")
 
 
+WHO_IS_ASKED = {
+    "the first of those that know why": ({1: "no answer", 2: "no answer"}, "rank 1: no answer"),
+    "a rank that knows why, before one that waited for it": (
+        {0: "rank 0 cannot join the job: rank 1 has not joined within 30 s", 1: "no answer"},
+        "rank 1: no answer",
+    ),
+    "one that waited, if nobody else says anything": (
+        {0: "rank 1 has not joined within 30 s"},
+        "rank 0: rank 1 has not joined within 30 s",
+    ),
+    "nobody, if all went well": ({}, ""),
+}
+
+
+@pytest.mark.parametrize("who", WHO_IS_ASKED)
+def test_the_reason_is_of(who):
+    class Meeting:
+        name_of = staticmethod("rank {}".format)
+
+    errors, reason = WHO_IS_ASKED[who]
+    assert _choice._first_failure(Meeting, errors) == reason
+
+
 @pytest.mark.parametrize("way, other", [("innetwork", "over a ring"), ("ring", "in the network")])
 def test_a_way_that_fails_in_the_probe_is_reported_and_not_chosen(ranks, monkeypatch, way, other):
     def failing(rank, size):

@@ -241,7 +241,8 @@ def _numbers(figures: Figures) -> str:
 
 
 def _first_failure(meeting, errors: dict[int, str]) -> str:
-    for rank in sorted(errors):
+    """Of a rank that knows why, if there is one: others may only have waited for it."""
+    for rank in sorted(errors, key=lambda rank: ("not joined within" in errors[rank], rank)):
         return f"{meeting.name_of(rank)}: {errors[rank]}"
     return ""
 
