@@ -233,6 +233,15 @@ std::string route_text(const FailureContext& context) {
   return text;
 }
 
+// For a rank whose packets are lost.
+std::string firewall_question(const FailureContext& context) {
+  std::string route;
+  for (const Endpoint& hop : context.route) route += (route.empty() ? "" : ",") + to_string(hop);
+  return " Do firewalls let this rank's UDP packets out and the answers in? On its host, `atp "
+         "doctor " +
+         route + "` tells.";
+}
+
 std::string join_timeout(const Failure& failure, const FailureContext& context) {
   if (!failure.ranks.empty()) {
     return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
@@ -243,10 +252,7 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
          (failure.unreachable ? kUnreachable : "") + server_question(context) +
-         (failure.unreachable
-              ? ""
-              : " Do firewalls let this rank's UDP packets out and the answers in?") +
-         hint_text(failure);
+         (failure.unreachable ? "" : firewall_question(context)) + hint_text(failure);
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "ranks 0 and 3 have not joined within 30 s; the job has 4 ranks"},
       {{.code = FailureCode::kJoinTimeout},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
-       "server` running there? Do firewalls let this rank's UDP packets out and the answers in?"},
+       "server` running there? Do firewalls let this rank's UDP packets out and the answers in? "
+       "On its host, `atp doctor 10.0.0.1:5501,10.0.0.9:5500` tells."},
       {{.code = FailureCode::kJoinTimeout, .unreachable = true},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501 (connection "
        "refused or host unreachable): is `atp server` running there?"},

@@ -146,6 +146,14 @@ USAGE_MISTAKES = {
         ("best", "--topology", "nowhere.yaml", "--model", "model.json"),
         ("nowhere.yaml: cannot be read: No such file",),
     ),
+    "a model as the topology": (
+        ("best", "--topology", "model.json", "--model", "cluster.yaml"),
+        ("model.json: it is a model's config.json, which belongs to --model",),
+    ),
+    "a topology as the model": (
+        ("explain", "--topology", "cluster.yaml", "--model", "cluster.yaml"),
+        ("cluster.yaml: it is a cluster file, which belongs to --topology",),
+    ),
     "an unknown mode": (("best", *FILES, "--mode", "papr"), ("--mode", "papr", "linkload")),
     "literal without paper": (("best", *FILES, "--literal"), ("--literal requires --mode paper",)),
     "uncorrected without paper": (

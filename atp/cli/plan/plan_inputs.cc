@@ -127,6 +127,15 @@ Transformer model_from_flags(const PlanInputs& inputs) {
   return model;
 }
 
+// The two files are easily exchanged, and what the wrong reader complains of would not say so.
+CommandError wrong_file(const Error& complaint, const std::string& path, bool is_of_other_kind,
+                        const char* kind, const char* option) {
+  return CommandError(is_of_other_kind
+                          ? fmt::format("{}: it is {}, which belongs to {}", path, kind, option)
+                          : complaint.message,
+                      kWrongUsage);
+}
+
 Transformer read_transformer(const PlanInputs& inputs) {
   Transformer model;
   if (inputs.model_file.empty()) {
@@ -138,8 +147,12 @@ Transformer read_transformer(const PlanInputs& inputs) {
           "--model FILE cannot be combined with the model's options; use one or the other",
           kWrongUsage);
     }
-    const Result<Model> file = read_model(inputs.model_file);
-    if (!file) throw CommandError(file.error().message, kWrongUsage);
+    const std::string& path = inputs.model_file;
+    const Result<Model> file = read_model(path);
+    if (!file) {
+      throw wrong_file(file.error(), path, path != "-" && read_cluster(path).ok(), "a cluster file",
+                       "--topology");
+    }
     model = file.value().transformer;
   }
   if (inputs.element_bytes != 0) model.bytes_per_element = inputs.element_bytes;
@@ -149,9 +162,13 @@ Transformer read_transformer(const PlanInputs& inputs) {
 }
 
 planner::Interconnect read_interconnect(const PlanInputs& inputs) {
+  const std::string& path = inputs.topology_file;
   const Result<Cluster> cluster =
-      read_cluster(inputs.topology_file, {names_in(inputs.hosts), inputs.ranks_per_host});
-  if (!cluster) throw CommandError(cluster.error().message, kWrongUsage);
+      read_cluster(path, {names_in(inputs.hosts), inputs.ranks_per_host});
+  if (!cluster) {
+    throw wrong_file(cluster.error(), path, path != "-" && read_model(path).ok(),
+                     "a model's config.json", "--model");
+  }
   const Status fits = check_world_size(cluster.value(), inputs.workers);
   if (!fits) throw CommandError(fits.error().message, kWrongUsage);
   return cluster.value().interconnect;
