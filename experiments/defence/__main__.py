@@ -37,22 +37,25 @@ class Found:
 
     name: str
     keyed: bool
-    before: float
-    during: float
-    after: float
-    kept: float  # the median of the rounds' ratios, during / before and after
-    noise: float  # the largest deviation of an undisturbed phase from their median
-    least: float  # the share of sums, during, that took the least packets that the tree allows
-    amplification: float | None  # bytes received per byte sent, of UDP
-    files: int  # of the process that gained most; the same for the others
-    log: int
-    memory: int
-    cpu: float  # seconds of processor time per second, beyond that before
-    packets: int
-    wrong: int
+    before: float = 0
+    during: float = 0
+    after: float = 0
+    kept: float = 0  # the median of the rounds' ratios, during / before and after
+    noise: float = 0  # the largest deviation of an undisturbed phase from their median
+    least: float = 0  # the share of sums, during, that took the least packets of the tree
+    amplification: float | None = None  # bytes received per byte sent, of UDP
+    files: int = 0  # of the process that gained most; the same for the others
+    log: int = 0
+    memory: int = 0
+    cpu: float = 0  # seconds of processor time per second
+    packets: int = 0
+    wrong: int = 0
+    ended: str = ""  # why the job has
 
     def complaints(self, kept=KEPT):
         """In what it falls short."""
+        if self.ended:
+            return [f"the job has ended: {self.ended}"]
         found = []
         if self.wrong:
             found.append(f"{self.wrong} wrong sums")
@@ -76,19 +79,22 @@ def growth(before, after, what):
 def measure(rig_, world, row, rounds, seconds, keyed):
     """Rounds of before, during, after; an undisturbed phase after is the next one's before."""
     before, during, after, ratios, grown = [rig_.rate(seconds)], [], [], [], []
-    traffic = {"sent": 0, "got": 0, "reflected": 0}
-    packets, wrong, sums = 0, rig_.wrong(), [0, 0]
+    packets, sent, got, out, reflected = 0, 0, 0, 0, 0
+    wrong, sums = rig_.wrong(), [0, 0]
     for number in range(rounds):
         costs, bytes_then, sums_then = rig_.costs(), rig_.traffic(), rig_.sums()
         began = time.monotonic()
-        end = rig_.strike(world, row)
+        rig_.strike(world, row)
         during.append(rig_.rate(seconds))
         costs_now, lasted = rig_.costs(), time.monotonic() - began
         sums = [sum(one) for one in zip(sums, rig_.sums(), map(neg, sums_then), strict=True)]
-        packets += end()["sent"]
+        told = rig_.end_strike()
+        packets, sent, got = packets + told["packets"], sent + told["sent"], got + told["got"]
         bytes_now = rig_.traffic()
-        for what in traffic:
-            traffic[what] += bytes_now[what] - bytes_then[what]
+        out, reflected = (
+            so_far + now - then
+            for so_far, now, then in zip((out, reflected), bytes_now, bytes_then, strict=True)
+        )
         grown.append({what: growth(costs, costs_now, what) for what in ("files", "log", "memory")}
                      | {"cpu": growth(costs, costs_now, "cpu_s") / lasted})  # fmt: skip
         after.append(rig_.rate(seconds))
@@ -102,13 +108,13 @@ def measure(rig_, world, row, rounds, seconds, keyed):
             before.append(beside)
     calm = [*before, beside]
     middle = statistics.median(calm)
-    reflected = max(traffic["got"], traffic["reflected"]) / max(1, traffic["sent"])
+    amplification = max(got / max(1, sent), reflected / max(1, out))
     return Found(
         row.name, keyed, statistics.median(before), statistics.median(during),
         statistics.median(after), statistics.median(ratios),
         max(abs(one - middle) for one in calm) / middle,
         sums[1] / max(1, sums[0]),
-        reflected if row.way == "udp" else None,
+        amplification if row.way == "udp" else None,
         *(max(one[what] for one in grown) for what in ("files", "log", "memory", "cpu")),
         packets, rig_.wrong() - wrong,
     )  # fmt: skip
@@ -145,9 +151,17 @@ def prepare(running, needs):
 
 def attacked(rows, keyed, words):
     with tempfile.TemporaryDirectory() as folder, rig.Rig(folder, keyed) as running:
-        world = running.world(prepare(running, {row.needs for row in rows}))
+        captures = prepare(running, {row.needs for row in rows})
+        world = running.world(captures)
         for row in rows:
-            found = measure(running, world, row, words.rounds, words.seconds, keyed)
+            try:
+                found = measure(running, world, row, words.rounds, words.seconds, keyed)
+            except rig.JobEnded as ended:
+                found = Found(row.name, keyed, ended=str(ended))
+                running.end_strike()
+                running.job.wait()
+                running.start_job()
+                world = running.world(captures)
             show(found)
             yield found
 
@@ -160,11 +174,12 @@ def meetings(words):
             took = {None: [], MEETING: []}
             for row in [None, MEETING] * words.rounds:
                 running.end_job()
-                end = running.strike(world, row) if row else None
+                if row:
+                    running.strike(world, row)
                 running.start_job(algorithm)
                 took[row].append(running.met_s())
-                if end:
-                    end()
+                if row:
+                    running.end_strike()
             calm, attacked_s = (statistics.median(took[row]) for row in took)
             found = f"{calm:.2f} s, with {MEETING.name} {attacked_s:.2f} s"
             print(

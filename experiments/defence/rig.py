@@ -36,6 +36,10 @@ LIMIT_S = 60
 FIRST = ("nice", "-n", "-15")
 
 
+class JobEnded(Exception):
+    pass
+
+
 class Rig:
     """Ends all that it has started with the `with` block."""
 
@@ -158,7 +162,10 @@ class Rig:
         time.sleep(seconds)
         end = time.monotonic()
         if self.job.poll() is not None:
-            raise SystemExit("the job has ended:\n" + "\n".join(self.said()))
+            causes = [
+                line for said in self.said() for line in said.splitlines() if "Error: " in line
+            ]
+            raise JobEnded(causes[0] if causes else "for no reason that a rank gives")
         steps = [
             sum(begin < when <= end and said.isdigit() for when, said in self.lines(rank))
             for rank in range(len(RANKS))
@@ -168,7 +175,7 @@ class Rig:
     def wait(self, condition, what):
         end = time.monotonic() + LIMIT_S
         while not condition():
-            if time.monotonic() > end or (self.job and self.job.poll() is not None):
+            if time.monotonic() > end or self.job.poll() is not None:
                 raise SystemExit(f"waited for {what}:\n" + "\n".join(self.said()))
             time.sleep(0.02)
 
@@ -196,6 +203,7 @@ class Rig:
                 "cpu_s": cpu_seconds(pid),
             }
             for name, pid in self.processes().items()
+            if os.path.exists(f"/proc/{pid}/fd")
         }  # fmt: skip
 
     def sums(self):
@@ -206,9 +214,9 @@ class Rig:
         return all_sums, counters["fragments_completed_in_least_packets"]
 
     def traffic(self):
-        """Bytes that the stranger's host has sent, and that it and the third host have received."""
+        """Bytes on the wire that the stranger's host has sent, and that the third has received."""
         one, other = (self.network[name].counters() for name in (STRANGER, BYSTANDER))
-        return {"sent": one["tx_bytes"], "got": one["rx_bytes"], "reflected": other["rx_bytes"]}
+        return one["tx_bytes"], other["rx_bytes"]
 
     # --- The stranger ---
 
@@ -258,20 +266,19 @@ class Rig:
         return file
 
     def strike(self, world, row):
-        """Begins an attack; returns what ends it, which returns what was sent."""
-        striker = self.network[STRANGER].start(
+        """Begins an attack."""
+        self.striker = self.network[STRANGER].start(
             sys.executable, "-m", "experiments.defence.strike", world, row.name, env=self.python
         )
-        self.network.wait_for_line(striker, "attacking", LIMIT_S)
+        self.network.wait_for_line(self.striker, "attacking", LIMIT_S)
 
-        def end():
-            striker.terminate()
-            code, said = self.network.wait(striker, LIMIT_S)
-            if code != 0:
-                raise SystemExit(f"{row.name}: the attack failed:\n{said}")
-            return json.loads(said.splitlines()[-1])
-
-        return end
+    def end_strike(self):
+        """Returns what was sent and heard."""
+        self.striker.terminate()
+        code, said = self.network.wait(self.striker, LIMIT_S)
+        if code != 0:
+            raise SystemExit(f"the attack failed:\n{said}")
+        return json.loads(said.splitlines()[-1])
 
 
 def text(address):

@@ -30,7 +30,7 @@ class World:
 
     def __init__(self, facts):
         self.__dict__.update(facts)
-        self.sent = self.sent_bytes = 0
+        self.sent = self.sent_bytes = self.got_bytes = 0
         self.own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.own.bind((self.stranger, 0))
         self.own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
@@ -90,14 +90,14 @@ def udp_packet(source, target, payload):
 
 
 def send_packets(world, row):
-    """At most row.rate a second; what comes back is read and forgotten."""
+    """At most row.rate a second; what comes back is read and counted."""
     begin, world.own_buffer = time.monotonic(), bytearray(65536)
     for number, (source, target, payload) in enumerate(row.make(world)):
         world.send(source, target, payload)
         if row.rate < 200 or number % 20 == 0:
             with contextlib.suppress(BlockingIOError):
-                while world.own.recv_into(world.own_buffer, 0, socket.MSG_DONTWAIT):
-                    pass
+                while got := world.own.recv_into(world.own_buffer, 0, socket.MSG_DONTWAIT):
+                    world.got_bytes += got
             time.sleep(max(0, begin + number / row.rate - time.monotonic()))
 
 
@@ -206,7 +206,8 @@ def main(file, name):
         WAYS[row.way](world, row)
         time.sleep(1e6)  # there was nothing to send
     except Over:
-        print(json.dumps({"sent": world.sent, "bytes": world.sent_bytes}), flush=True)
+        found = {"packets": world.sent, "sent": world.sent_bytes, "got": world.got_bytes}
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
