@@ -86,6 +86,13 @@ bool has_sum(at::ScalarType type) {
 
 // Pinned memory, so that the device copies at full speed. The copy waits for the work that the
 // caller has queued on the device's current stream: the values are those that the caller sees.
+std::string conversion_of(at::ScalarType type) {
+  if (at::isComplexType(type)) return ".to(torch.complex64)";
+  if (at::isFloatingType(type)) return ".float()";
+  const bool is_wide = type == at::kUInt32 || type == at::kUInt64;
+  return is_wide ? ".to(torch.int64)" : ".to(torch.int32)";
+}
+
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
   const NoAutograd guard;
@@ -102,7 +109,8 @@ ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int r
   const at::ScalarType type = tensors.front().scalar_type();
   TORCH_CHECK_TYPE(has_sum(type), name_.operation, ": atp cannot sum tensors of ", type,
                    "; expected a floating-point or complex type, bool, uint8, int8, int16, int32 "
-                   "or int64: convert it, with tensor.to(torch.int32) for example");
+                   "or int64: convert it with ",
+                   conversion_of(type));
   const bool is_integral = at::isIntegralType(type, /*includeBool=*/true);
   TORCH_CHECK_TYPE(!averages || type != at::kBool, name_.operation,
                    ": bool has no average; convert the tensor with .float() or .int(), or use "

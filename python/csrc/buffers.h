@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
@@ -24,6 +25,9 @@ namespace atp::pytorch {
 
 // The tensor itself, or a contiguous copy of one that a device holds.
 at::Tensor on_cpu(const at::Tensor& tensor);
+
+// ".float()": makes of a tensor that cannot be summed one that can, and keeps its values.
+std::string conversion_of(at::ScalarType type);
 
 class Buffers {
  public:

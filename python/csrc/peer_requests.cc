@@ -63,13 +63,20 @@ ElementKind kind_of(at::ScalarType type) {
   }
 }
 
+// Floats have no bits, and complex numbers no order.
+std::string advice(at::ScalarType type, ElementReduction reduction) {
+  if (at::isComplexType(type)) return "";
+  const bool lacks_bits = at::isFloatingType(type) && !can_reduce(ElementKind::kFloat32, reduction);
+  return "; convert it with " + (lacks_bits ? ".to(torch.int32)" : conversion_of(type));
+}
+
 ElementReduction reduction_of(const Buffers::Name& name, const ReduceOp& op, at::ScalarType type) {
   const ElementReduction reduction = named(op.op_);
   const bool possible =
       reduction != ElementReduction::kNone && can_reduce(kind_of(type), reduction);
   TORCH_CHECK_TYPE(possible, name.operation, ": there is no ", to_string(reduction),
                    " of tensors of ", type_name(static_cast<std::uint8_t>(type)),
-                   "; convert the tensor, with .to(torch.int32) or .float() for example");
+                   advice(type, reduction));
   return reduction;
 }
 
