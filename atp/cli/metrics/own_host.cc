@@ -19,6 +19,7 @@ std::string without_port(std::string_view header) {
 
 bool is_ip_address(const std::string& host) {
   in6_addr bytes{};
+  if (host.find('\0') != std::string::npos) return false;  // there inet_pton() would stop
   return inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
          inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
 }

@@ -7,7 +7,7 @@ namespace {
 
 TEST(IsOwnHost, IsTrueOnlyOfNamesThatNoOtherSiteCanHave) {
   struct Case {
-    const char* header;
+    std::string header;
     bool is_own;
   };
   const Case cases[] = {
@@ -26,6 +26,7 @@ TEST(IsOwnHost, IsTrueOnlyOfNamesThatNoOtherSiteCanHave) {
       {":5580", false},
       {"[", false},
       {"[localhost", true},
+      {std::string("127.0.0.1\0.evil.example", 23), false},
   };
   for (const Case& c : cases) EXPECT_EQ(is_own_host(c.header, {"ops1", ""}), c.is_own) << c.header;
 }
