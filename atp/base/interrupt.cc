@@ -16,4 +16,9 @@ bool interrupted() {
   return check != nullptr && check();
 }
 
+std::optional<std::string> why_interrupted(const MaybeInterruption& interruption) {
+  if (interrupted()) return "the wait was interrupted";
+  return interruption == nullptr ? std::nullopt : interruption->why();
+}
+
 }  // namespace atp

@@ -71,7 +71,8 @@ Status check(const CommunicatorOptions& options) {
   return ok_status();
 }
 
-CommunicatorOptions with_recording(CommunicatorOptions options) {
+CommunicatorOptions begun(CommunicatorOptions options) {
+  if (!options.join_until) options.join_until = deadline_in(options.join_timeout);
   if (options.recorded != nullptr) return options;
   RecordedGroupInfo group{
       .name = "job " + std::to_string(options.job.job),
@@ -190,7 +191,7 @@ void CommunicatorOptions::warn(const std::string& text) const {
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& asked) {
   const Status valid = check(asked);
   if (!valid) return valid.error();
-  const CommunicatorOptions options = with_recording(asked);
+  const CommunicatorOptions options = begun(asked);
   Result<MemoryMeeting> memory = meet_in_memory(options);
   if (!memory)
     return Error{"rank " + std::to_string(options.rank) +
@@ -427,6 +428,13 @@ Status Handle::wait() {
     if (result.ok()) result = ended;
   }
   return result;
+}
+
+Status Handle::wait_or_interrupted(const MaybeInterruption& interruption) {
+  for (const auto& part : parts_) {
+    if (!part->wait_or_interrupted(interruption)) return Error{*why_interrupted(interruption)};
+  }
+  return wait();
 }
 
 bool Handle::done() const {

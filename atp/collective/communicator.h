@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
+#include "atp/base/interrupt.h"
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/host_request.h"
-#include "atp/collective/host/interruption.h"
 #include "atp/collective/host/uplink.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/result_digest.h"
@@ -98,6 +98,8 @@ struct CommunicatorOptions {
 
   // Ends connect() with this error. Null: nothing does.
   MaybeInterruption interruption;
+  // When join_timeout is over, for all stages of connect(), which sets it.
+  std::optional<std::chrono::steady_clock::time_point> join_until;
 
   // Calls on_warning, or writes to stderr.
   void warn(const std::string& text) const;
@@ -143,6 +145,8 @@ class Handle {
  public:
   // Blocks until the operation has ended; its error names the rank, switch or path.
   Status wait();
+  // The same, but an interruption is an error too. The operation goes on, and may use its memory.
+  Status wait_or_interrupted(const MaybeInterruption& interruption);
   bool done() const;
 
  private:

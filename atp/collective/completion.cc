@@ -1,7 +1,6 @@
 #include "atp/collective/completion.h"
 
 #include "atp/base/check.h"
-#include "atp/base/interrupt.h"
 
 namespace atp {
 
@@ -24,10 +23,11 @@ Status Completion::wait() {
   return *result_;
 }
 
-bool Completion::wait_or_interrupted() {
+bool Completion::wait_or_interrupted(const MaybeInterruption& interruption) {
   std::unique_lock lock(mutex_);
+  const auto has_ended = [this] { return result_.has_value(); };
   return atp::wait_or_interrupted(ended_, lock, std::chrono::steady_clock::time_point::max(),
-                                  [this] { return result_.has_value(); });
+                                  has_ended, interruption);
 }
 
 bool Completion::done() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "atp/base/interrupt.h"
 #include "atp/base/result.h"
 
 namespace atp {
@@ -20,7 +21,8 @@ class Completion {
   // The caller must own a reference to this object until it returns: those who wait may be gone.
   void finish(Status result);
   Status wait();
-  bool wait_or_interrupted();  // false: it has not ended
+  // False: it has not ended.
+  bool wait_or_interrupted(const MaybeInterruption& interruption = nullptr);
   bool done() const;
 
  private:

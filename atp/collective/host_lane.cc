@@ -19,7 +19,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 // How long an aborting rank waits for its thread, which waits for nobody.
 constexpr std::chrono::milliseconds kHaste{500};
-constexpr std::chrono::milliseconds kForTheLeader{10'000};
+constexpr std::chrono::milliseconds kForTheLeader{3'000};
 // How often a rank checks whether its leader has met those of other hosts.
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
@@ -118,8 +118,7 @@ void HostLane::give_up_meeting(const std::string& why) {
 
 // Only the leader can say which rank it waits for, so this waits longer than the leader itself.
 Result<bool> HostLane::hear_of_leaders() {
-  const SteadyClock::time_point until = deadline_in(options_.join_timeout) +
-                                        bounded_timeout(options_.operation_timeout + kForTheLeader);
+  const SteadyClock::time_point until = *options_.join_until + kForTheLeader;
   for (;;) {
     const auto interruption = why_interrupted(options_.interruption);  // may take other locks
     {
@@ -192,8 +191,12 @@ void HostLane::round() {
                       [this](const std::string& why) { engine_.give_up(why); });
     };
     for (auto& operation : commands.submitted) {
-      pending_.push_back(operation);
-      guarded([&] { engine_.submit(host_operation(*operation, options_.world_size), now); });
+      guarded([&] {
+        pending_.push_back(operation);
+        engine_.submit(host_operation(*operation, options_.world_size), now);
+      });
+      const bool is_lost = pending_.empty() || pending_.back() != operation;
+      if (is_lost) operation->finish(Error{operation->text() + ": " + *engine_.failure()});
     }
     if (commands.leave) {
       engine_.leave(*commands.leave);

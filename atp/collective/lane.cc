@@ -1,6 +1,7 @@
 // Configures a lane's worker, and runs the thread that drives it and takes the callers' commands.
 #include "atp/collective/lane.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "atp/base/system_random.h"
@@ -38,7 +39,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.overflow = options.overflow;
   config.congestion = options.congestion;
   config.servers = static_cast<std::uint16_t>(options.more_routes.size() + 1);
-  config.join_timeout = bounded_timeout(options.join_timeout);
+  config.join_timeout = left_to_join(options);
   config.has_key = options.key.has_value();
   config.seed = random_seed();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);
@@ -66,6 +67,11 @@ FailureContext failure_context(const LaneOptions& lane) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds left_to_join(const CommunicatorOptions& options) {
+  constexpr std::chrono::milliseconds kToBeTold{2000};
+  return std::max(left_until(*options.join_until), std::min(options.join_timeout, kToBeTold));
+}
 
 Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket socket,
            std::unique_ptr<Waker> waker)
@@ -158,8 +164,8 @@ Status Lane::wait_until_joined() {
   const auto knows = [](const LaneReport& report) {
     return report.phase != ParticipantPhase::kJoining;
   };
-  while (!thread_.wait_until(knows, next_look())) {
-    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+  if (!thread_.wait_until(knows, SteadyClock::time_point::max(), options_.interruption)) {
+    return Error{*why_interrupted(options_.interruption)};
   }
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
   const Rank rank = options_.names.empty() ? options_.rank : options_.names[options_.rank];

@@ -21,6 +21,10 @@
 
 namespace atp {
 
+// What is left of join_timeout for one stage of connect(). Never less than a stage needs to be told
+// whom it waits for: otherwise it would blame another.
+std::chrono::milliseconds left_to_join(const CommunicatorOptions& options);
+
 struct LaneOptions {
   CommunicatorOptions communicator;                                   // with this lane's route
   std::uint16_t shard = 0;                                            // the server that it leads to

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "atp/collective/lane.h"
+
 namespace atp {
 
 Result<std::unique_ptr<LeaderUplink>> LeaderUplink::connect(const CommunicatorOptions& options) {
@@ -20,12 +22,19 @@ Result<std::unique_ptr<LeaderUplink>> LeaderUplink::connect(const CommunicatorOp
   return std::unique_ptr<LeaderUplink>(new LeaderUplink(std::move(communicator).value()));
 }
 
-Result<bool> LeaderUplink::agree(bool mine) {
-  std::int32_t against = mine ? 0 : 1;
-  const Values values{reinterpret_cast<std::byte*>(&against), 1, DataType::kInt32};
-  const Status ended = communicator_->all_reduce(values, {.reduction = Reduction::kMax}).wait();
+Result<bool> LeaderUplink::agree(bool mine, const CommunicatorOptions& options) {
+  const auto against = std::make_shared<std::int32_t>(mine ? 0 : 1);
+  const Values values{reinterpret_cast<std::byte*>(against.get()), 1, DataType::kInt32};
+  const AllReduceOptions asked{
+      .reduction = Reduction::kMax,
+      .timeout = left_to_join(options),
+      .timeout_is_total = true,
+      .on_done = [against](const Status&) {},  // after an interruption, too, it writes there
+  };
+  const Status ended =
+      communicator_->all_reduce(values, asked).wait_or_interrupted(options.interruption);
   if (!ended) return Error{communicator_->failure().value_or(ended.error().message)};
-  return against == 0;
+  return *against == 0;
 }
 
 void LeaderUplink::combine(const Words& words, std::function<void(bool)> ended) {

@@ -18,8 +18,9 @@ class LeaderUplink final : public HostUplink {
   // `options` are those of a rank that leads its host. Blocks until all leaders have joined.
   static Result<std::unique_ptr<LeaderUplink>> connect(const CommunicatorOptions& options);
 
-  // Returns true if every leader calls it with true.
-  Result<bool> agree(bool mine);
+  // Returns true if every leader calls it with true. `options`: as for connect(); one join_timeout
+  // bounds both.
+  Result<bool> agree(bool mine, const CommunicatorOptions& options);
 
   void combine(const Words& words, std::function<void(bool)> ended) override;
   std::optional<std::string> failure() const override;
@@ -33,7 +34,7 @@ class LeaderUplink final : public HostUplink {
   std::map<Rank, Duration> waits() const { return communicator_->waits(); }
 
  private:
-  explicit LeaderUplink(std::unique_ptr<Communicator> communicator)
+  LeaderUplink(std::unique_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
   void note(const std::string& failure);
 

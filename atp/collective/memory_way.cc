@@ -2,6 +2,7 @@
 #include "atp/collective/memory_way.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "atp/collective/hosts.h"
 #include "atp/collective/leader_uplink.h"
 #include "atp/collective/number_text.h"
+#include "atp/collective/operation_thread.h"
 
 namespace atp {
 namespace {
@@ -19,6 +21,10 @@ std::string numbers_text(const CommunicatorOptions& options) {
   return format_text(static_cast<std::uint32_t>(options.number_format));
 }
 
+std::function<void(const std::string&)> lines_of(const CommunicatorOptions& options) {
+  return [&options](const std::string& text) { options.warn(text); };
+}
+
 Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
   std::string why_not = "the fixed scale needs the network";
   if (options.number_format != NumberFormat::kFixed) {
@@ -27,7 +33,8 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
                                                        .world_size = options.world_size,
                                                        .timeout = options.join_timeout,
                                                        .interruption = options.interruption,
-                                                       .numbers = numbers_text(options)});
+                                                       .numbers = numbers_text(options),
+                                                       .warn = lines_of(options)});
     if (!outcome) return outcome.error();
     if (outcome.value().place) {
       auto lane = HostLane::open(options, *std::move(outcome.value().place));
@@ -82,7 +89,8 @@ Status OneOfSeveral::meet_here() {
                                                      .of_several = of_several,
                                                      .timeout = options_.join_timeout,
                                                      .interruption = options_.interruption,
-                                                     .numbers = numbers_text(options_)});
+                                                     .numbers = numbers_text(options_),
+                                                     .warn = lines_of(options_)});
   if (!outcome) return outcome.error();
   why_not_ = outcome.value().why_not;
   if (!outcome.value().place) return ok_status();
@@ -95,7 +103,7 @@ Status OneOfSeveral::meet_here() {
 // Meets the other leaders. Returns whether the ranks of all hosts have shared memory.
 Result<bool> OneOfSeveral::lead() {
   Result<std::unique_ptr<LeaderUplink>> uplink = LeaderUplink::connect(options_);
-  Result<bool> all = uplink ? uplink.value()->agree(lane_ != nullptr) : uplink.error();
+  Result<bool> all = uplink ? uplink.value()->agree(lane_ != nullptr, options_) : uplink.error();
   if (lane_ == nullptr) {
     options_.warn("the ranks of the host of rank " + std::to_string(options_.rank) +
                   " cannot sum in shared memory (" + why_not_ + ")" + kTakeTheNetwork);
@@ -107,7 +115,8 @@ Result<bool> OneOfSeveral::lead() {
   } else {
     lane_->say_without_memory();
   }
-  if (uplink) static_cast<void>(uplink.value()->shutdown(options_.join_timeout));
+  if (uplink && !all) uplink.value()->abort(all.error().message);
+  if (all) static_cast<void>(uplink.value()->shutdown(left_until(*options_.join_until)));
   return all;
 }
 

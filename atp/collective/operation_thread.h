@@ -33,6 +33,14 @@ inline std::chrono::steady_clock::time_point deadline_in(std::chrono::millisecon
   return std::chrono::steady_clock::now() + bounded_timeout(timeout);
 }
 
+// What is left of a time-out that bounds several stages. Never nothing: with no time at all, some
+// stages would name nobody.
+inline std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point until) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(100));
+}
+
 // What a thread that carries out operations tells the callers about them.
 template <class Counters>
 struct ThreadReport {
@@ -120,9 +128,11 @@ class OperationThread {
   }
   // False: at `until` it was not so yet.
   template <class Condition>
-  bool wait_until(const Condition& condition, SteadyTime until) {
+  bool wait_until(const Condition& condition, SteadyTime until,
+                  const MaybeInterruption& interruption) {
     std::unique_lock lock(mutex_);
-    return wait_or_interrupted(changed_, lock, until, [&] { return condition(progress_.report); });
+    const auto holds = [&] { return condition(progress_.report); };
+    return wait_or_interrupted(changed_, lock, until, holds, interruption);
   }
   bool on_own_thread() const { return running_here == this; }
 
@@ -271,6 +281,17 @@ class OperationThread {
     progress_.pending -= ended.size();
     changed_.notify_all();
     return commands_.leave || commands_.stop || !commands_.submitted.empty();
+  }
+  // What its engine has to tell.
+  template <class Engine>
+  bool publish(Engine& engine, bool left, const std::function<void(const std::string&)>& warn) {
+    while (const auto line = engine.take_line()) tell(*line, warn);
+    return publish({.pending = engine.pending(),
+                    .left = left,
+                    .failure = engine.failure(),
+                    .failure_kind = engine.failure_kind(),
+                    .report = {engine.counters(), engine.waited_for(), engine.late().waits()}},
+                   engine.take_ended());
   }
   // When it must stop, once its owner has detached it.
   std::optional<SteadyTime> stop_by() const {

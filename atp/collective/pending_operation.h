@@ -72,6 +72,9 @@ class PendingOperation {
 
   void finish(Status result);
   Status wait() { return completion_.wait(); }
+  bool wait_or_interrupted(const MaybeInterruption& interruption) {
+    return completion_.wait_or_interrupted(interruption);
+  }
   bool done() const { return completion_.done(); }
 
  private:

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "atp/collective/host/interruption.h"
+#include "atp/base/interrupt.h"
 #include "atp/collective/memory_way.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
@@ -192,15 +192,16 @@ class ConnectedRing {
   explicit ConnectedRing(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
 
   std::int64_t nanoseconds_of(std::size_t values, std::size_t rounds, milliseconds timeout,
-                              const std::string& numbers) {
+                              const std::string& numbers, const MaybeInterruption& interruption) {
     check();
-    std::vector<float> zeros(values);
+    const auto zeros = std::make_shared<std::vector<float>>(values);
     const auto shortest = shortest_of(rounds, timeout, [&](milliseconds left) {
       RingRequest request = all_reduce_request(
-          ElementType::kFloat32, std::as_writable_bytes(std::span(zeros)), ring_->world_size());
+          ElementType::kFloat32, std::as_writable_bytes(std::span(*zeros)), ring_->world_size());
       request.format = number_format(numbers);
       request.timeout = left;
-      return ring_->submit(std::move(request)).wait();
+      request.on_done = [zeros](const Status&) {};  // it goes on after an interruption
+      return ring_->submit(std::move(request)).wait_or_interrupted(interruption);
     });
     return shortest.count();
   }
@@ -449,10 +450,11 @@ void define_in_network_group(py::module_& module) {
 
   in_network.def(
       "measure",
-      [](PyInNetworkGroup& self, std::size_t values, std::size_t rounds, milliseconds timeout) {
-        return self.measure(values, rounds, timeout).count();
+      [](PyInNetworkGroup& self, std::size_t values, std::size_t rounds, milliseconds timeout,
+         std::shared_ptr<Interruption> interruption) {
+        return self.measure(values, rounds, timeout, interruption).count();
       },
-      py::arg("values"), py::arg("rounds"), py::arg("timeout"),
+      py::arg("values"), py::arg("rounds"), py::arg("timeout"), py::arg("interruption"),
       py::call_guard<py::gil_scoped_release>());
   in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
                  py::arg("ring_figures"), py::arg("judged_every"),
@@ -471,7 +473,8 @@ void define_ring_group(py::module_& module) {
            py::arg("listener"), py::arg("addresses"), py::arg("interruption"), py::arg("recorded"),
            py::call_guard<py::gil_scoped_release>())
       .def("measure", &ConnectedRing::nanoseconds_of, py::arg("values"), py::arg("rounds"),
-           py::arg("timeout"), py::arg("numbers"), py::call_guard<py::gil_scoped_release>());
+           py::arg("timeout"), py::arg("numbers"), py::arg("interruption"),
+           py::call_guard<py::gil_scoped_release>());
   Binding<PyRingGroup> ring(module, "RingGroup");
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("ring"), py::arg("numbers"));

@@ -157,10 +157,16 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
 }
 
 std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t rounds,
-                                                 std::chrono::milliseconds timeout) {
-  std::vector<float> zeros(values);
+                                                 std::chrono::milliseconds timeout,
+                                                 const MaybeInterruption& interruption) {
+  const auto zeros = std::make_shared<std::vector<float>>(values);
   return shortest_of(rounds, timeout, [&](std::chrono::milliseconds left) {
-    return communicator_->all_reduce(zeros, {.timeout = left, .is_probe = true}).wait();
+    const AllReduceOptions asked{
+        .timeout = left,
+        .is_probe = true,
+        .on_done = [zeros](const Status&) {},  // it goes on after an interruption
+    };
+    return communicator_->all_reduce(*zeros, asked).wait_or_interrupted(interruption);
   });
 }
 

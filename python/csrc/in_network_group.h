@@ -51,7 +51,8 @@ class InNetworkGroup : public ProcessGroupATP {
   // The shortest time of `rounds` sums of float32 zeros. All ranks call it, before any other
   // operation.
   std::chrono::nanoseconds measure(std::size_t values, std::size_t rounds,
-                                   std::chrono::milliseconds timeout);
+                                   std::chrono::milliseconds timeout,
+                                   const MaybeInterruption& interruption);
   // The communicator's add_ring(); all ranks call it, before any other operation.
   void add_ring(std::unique_ptr<Ring> ring, const FiguresOfWays& figures,
                 std::uint64_t judged_every);

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "atp/base/result.h"
+#include "python/csrc/signals.h"
 
 namespace atp::pytorch {
 
@@ -20,6 +21,7 @@ std::chrono::nanoseconds shortest_of(std::size_t rounds, std::chrono::millisecon
     const Clock::time_point begin = Clock::now();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - begin);
     const Status ended = operation(std::max(left, std::chrono::milliseconds(1)));
+    throw_if_interrupted();
     TORCH_CHECK_WITH(DistBackendError, ended.ok(), ended.error().message);
     if (round > 0) shortest = std::min<std::chrono::nanoseconds>(shortest, Clock::now() - begin);
   }

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "atp/base/interrupt.h"
 #include "atp/base/text.h"
 #include "atp/base/time.h"
 #include "atp/collective/host/unix_line.h"
+#include "atp/collective/waits/wait_notice.h"
 
 namespace atp {
 namespace {
@@ -67,13 +67,22 @@ SegmentShape shape_of(const HostMeetingOptions& options) {
              : SegmentShape::of_one_host(options.world_size);
 }
 
+// A caller that has not said yet who it is. However many there are, and whatever they do, they do
+// not hold up the others: they are heard side by side, and the oldest makes room.
+struct Guest {
+  UnixLine line;
+  Clock::time_point until;
+};
+constexpr std::size_t kMostGuests = 64;
+
 class Meeting {
  public:
   explicit Meeting(const HostMeetingOptions& options)
       : options_(options),
         begun_(Clock::now()),
         until_(begun_ + bounded_timeout(options.timeout)),
-        lines_(options.world_size) {}
+        lines_(options.world_size),
+        notice_(options.warn) {}
 
   Result<HostMeetingOutcome> lead();
   Result<HostMeetingOutcome> follow();
@@ -83,7 +92,9 @@ class Meeting {
   void check_numbers(const Hello& hello);
   void take(UnixLine line);
   std::string missing() const;
-  std::optional<std::size_t> first_lost(const UnixLine& listener, Clock::time_point until) const;
+  Status hear_next();
+  Status let_in();
+  void tell_callers(const std::string& text);
   Result<HostPlace> make() const;
   Result<HostPlace> take_place(Segment segment) const;
   Result<std::string> hand_out(const Result<HostPlace>& place);
@@ -93,7 +104,10 @@ class Meeting {
   std::string rank_text(std::size_t rank) const {
     return "rank " + std::to_string(number_in_job(options_, rank));
   }
-  Result<UnixLine> call() const;
+  Result<UnixLine> call();
+  std::string waits_text(const std::string& whom) const {
+    return rank_text(options_.rank) + " waits for " + whom + " to meet the ranks of this host";
+  }
   std::uint32_t milliseconds_left() const;
   std::chrono::milliseconds patience() const {
     return std::chrono::ceil<std::chrono::duration<std::int64_t, std::deci>>(until_ - begun_);
@@ -102,11 +116,17 @@ class Meeting {
   const HostMeetingOptions options_;
   const Clock::time_point begun_;
   Clock::time_point until_;
-  std::vector<UnixLine> lines_;  // at rank 0: to each of the others
+  // At rank 0:
+  UnixLine listener_;
+  std::vector<Guest> guests_;    // oldest first
+  std::vector<UnixLine> lines_;  // to each of the others that has said who it is
   std::optional<Error> other_numbers_;
+  WaitNotice notice_;
 };
 
+// Or what has ended the wait for its words.
 Error Meeting::lost(std::size_t rank, const std::string& why) const {
+  if (const auto interruption = why_interrupted(options_.interruption)) return {*interruption};
   return {rank_text(options_.rank) + " has lost " + rank_text(rank) +
           " while the ranks of this host were meeting: " + why};
 }
@@ -126,12 +146,10 @@ std::string Meeting::missing() const {
   return ranks.empty() ? "" : ranks_text(ranks);
 }
 
-// A caller that says the wrong thing, or nothing, is turned away, and the meeting continues.
+// A caller that says the wrong thing is turned away, and the meeting continues.
 void Meeting::take(UnixLine line) {
-  if (!line.is_of_this_user()) return;
   Hello hello;
-  const auto patience = std::min(until_, Clock::now() + kPatience);
-  const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
+  const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), Clock::now());
   if (!got || got.value() < sizeof hello.magic) return;
   if (hello.magic != Hello::kMagic) {
     static_cast<void>(line.say(rank_text(0) +
@@ -155,42 +173,59 @@ void Meeting::take(UnixLine line) {
   }
 }
 
-// Waits for the next caller, but not longer than until then. Returns a rank whose process has ended
-// before: a rank that waits for the segment says nothing.
-std::optional<std::size_t> Meeting::first_lost(const UnixLine& listener,
-                                               Clock::time_point until) const {
-  std::vector<const UnixLine*> waited{&listener};
-  std::vector<std::size_t> ranks{0};
+// Waits for a word from a guest, the end of a rank (which says nothing while it waits for the
+// segment), or a call: in this order, so that callers cannot keep guests from being heard.
+Status Meeting::hear_next() {
+  std::vector<const UnixLine*> waited;
+  std::vector<std::size_t> ranks;
+  for (const Guest& guest : guests_) waited.push_back(&guest.line);
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     if (!lines_[rank].is_open()) continue;
     waited.push_back(&lines_[rank]);
     ranks.push_back(rank);
   }
-  const Result<std::size_t> ready = UnixLine::first_ready(waited, until);
-  if (!ready || ready.value() == 0) return std::nullopt;
-  return ranks[ready.value()];
+  waited.push_back(&listener_);
+  notice_.look([this] { return waits_text(missing()); });
+  auto until = std::min(until_, notice_.at());
+  if (!guests_.empty()) until = std::min(until, guests_.front().until);
+  const auto ready = UnixLine::first_ready(waited, {until, options_.interruption});
+  if (!ready && Clock::now() < until) return ready.error();
+  if (ready && ready.value() < guests_.size()) {
+    const auto guest = guests_.begin() + static_cast<std::ptrdiff_t>(ready.value());
+    UnixLine line = std::move(guest->line);
+    guests_.erase(guest);
+    take(std::move(line));
+  } else if (ready && ready.value() < waited.size() - 1) {
+    return lost(ranks[ready.value() - guests_.size()], "its process has ended");
+  } else if (ready) {
+    return let_in();
+  }
+  std::erase_if(guests_, [](const Guest& guest) { return Clock::now() >= guest.until; });
+  return ok_status();
+}
+
+Status Meeting::let_in() {
+  Result<UnixLine> line = listener_.accept();
+  if (!line) return has_no_socket(line.error());
+  if (!line.value().is_of_this_user()) return ok_status();
+  if (guests_.size() == kMostGuests) guests_.erase(guests_.begin());
+  guests_.push_back({std::move(line).value(), Clock::now() + kPatience});
+  return ok_status();
 }
 
 Status Meeting::gather() {
   Result<UnixLine> listener = UnixLine::listen(name_of(options_));
   if (!listener) return has_no_socket(listener.error());
+  listener_ = std::move(listener).value();
   while (!missing().empty()) {
-    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
-    const Clock::time_point until = next_look(until_);
-    if (const auto rank = first_lost(listener.value(), until)) {
-      return lost(*rank, "its process has ended");
-    }
-    Result<UnixLine> line = listener.value().accept(until);
-    if (!line && Clock::now() < until) return line.error();
-    if (!line && until < until_) continue;
-    if (!line && other_numbers_) return *other_numbers_;
-    if (!line) {
-      return Error{missing() + " did not contact " + rank_text(0) + " on this host within " +
-                   seconds_text(patience()) +
-                   ": have all ranks been started, on this host and in the same network "
-                   "namespace?"};
-    }
-    take(std::move(line).value());
+    const Status heard = hear_next();
+    if (!heard) return heard;
+    if (Clock::now() < until_ || missing().empty()) continue;
+    if (other_numbers_) return *other_numbers_;
+    return Error{missing() + " did not contact " + rank_text(0) + " on this host within " +
+                 seconds_text(patience()) +
+                 ": have all ranks been started, on this host and in the same network "
+                 "namespace?"};
   }
   if (other_numbers_) return *other_numbers_;
   return ok_status();
@@ -230,7 +265,8 @@ Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
   // discard the message that the other side is about to get.
   std::optional<Error> gone;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
-    const Result<std::string> answer = lines_[rank].hear(kLongestText, until_);
+    const Result<std::string> answer =
+        lines_[rank].hear(kLongestText, {until_, options_.interruption});
     if (!answer) {
       if (!gone) gone = lost(rank, answer.error().message);
     } else if (!answer.value().empty() && why_not.empty()) {
@@ -247,10 +283,29 @@ void Meeting::tell_all(const std::string& text) {
   }
 }
 
+// Those that nobody has heard yet. Lines that are not needed any more give their descriptors.
+void Meeting::tell_callers(const std::string& text) {
+  lines_.clear();
+  const auto tell = [&](const UnixLine& line) {
+    std::array<std::byte, sizeof(Hello)> unread;  // would discard the text when the line is closed
+    static_cast<void>(line.receive(unread, Clock::now()));
+    static_cast<void>(line.say(text));
+  };
+  for (const Guest& guest : guests_) tell(guest.line);
+  guests_.clear();
+  const std::array waited{static_cast<const UnixLine*>(&listener_)};
+  while (UnixLine::first_ready(waited, Clock::now())) {
+    const Result<UnixLine> line = listener_.accept();
+    if (!line) return;
+    tell(line.value());
+  }
+}
+
 Result<HostMeetingOutcome> Meeting::lead() {
   const Status gathered = gather();
   if (!gathered) {
     tell_all(gathered.error().message);
+    tell_callers(gathered.error().message);
     return gathered.error();
   }
   Result<HostPlace> place = make();
@@ -264,13 +319,14 @@ Result<HostMeetingOutcome> Meeting::lead() {
 }
 
 // Calls rank 0 until it answers.
-Result<UnixLine> Meeting::call() const {
+Result<UnixLine> Meeting::call() {
   Result<UnixLine> line = UnixLine::make();
   if (!line) return has_no_socket(line.error());
   for (;;) {
     const Status called = line.value().call(name_of(options_), until_);
     if (called) return line;
     if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    notice_.look([&] { return waits_text(rank_text(0)); });
     if (Clock::now() >= until_) {
       return Error{rank_text(options_.rank) + " could not contact " + rank_text(0) +
                    " on this host within " + seconds_text(options_.timeout) + " (" +
@@ -301,7 +357,8 @@ Result<HostMeetingOutcome> Meeting::follow() {
               .patience_ms = milliseconds_left()};
   set_text(hello.numbers, options_.numbers);
   static_cast<void>(leader.send(std::as_bytes(std::span(&hello, 1))));
-  const Result<UnixLine::Passed> passed = leader.take(kLongestText, until_ + kPatience);
+  const UnixLine::Patience patience{until_ + kPatience, options_.interruption};
+  const Result<UnixLine::Passed> passed = leader.take(kLongestText, patience);
   if (!passed) return lost(0, passed.error().message);
   if (!passed.value().text.empty()) return Error{passed.value().text};
   HostMeetingOutcome outcome;
@@ -316,7 +373,6 @@ Result<HostMeetingOutcome> Meeting::follow() {
     if (place) outcome.place.emplace(std::move(place).value());
   }
   static_cast<void>(leader.say(problem));
-  const auto patience = until_ + kPatience;
   const Result<std::string> failure = leader.hear(kLongestText, patience);
   if (failure && !failure.value().empty()) return Error{failure.value()};
   const Result<std::string> verdict = failure ? leader.hear(kLongestText, patience) : failure;

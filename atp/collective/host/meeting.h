@@ -2,13 +2,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "atp/base/interrupt.h"
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
-#include "atp/collective/host/interruption.h"
 #include "atp/collective/host/presence.h"
 #include "atp/collective/host/segment.h"
 #include "atp/wire/packet_view.h"
@@ -44,6 +45,8 @@ struct HostMeetingOptions {
   MaybeInterruption interruption = nullptr;  // ends the meeting with this error
   // The number format as text; it must be the same on all ranks.
   std::string numbers = "";
+  // Gets a line about a wait of more than a second. Null: nobody does.
+  std::function<void(const std::string&)> warn = nullptr;
 };
 
 struct HostMeetingOutcome {

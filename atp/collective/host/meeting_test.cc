@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
+#include <future>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -301,6 +304,122 @@ TEST(HostMeeting, DoesNotWaitForARankThatIsKilledMeanwhile) {
   EXPECT_THAT(outcome.error().message,
               HasSubstr("rank 0 has lost rank 1 while the ranks of this host were meeting"));
   EXPECT_LT(std::chrono::steady_clock::now(), until);
+}
+
+// Each of them could say its Hello for two seconds.
+TEST(HostMeeting, SilentCallersDoNotHoldUpTheOthers) {
+  const JobKey job = new_job();
+  std::vector<UnixLine> silent(100);  // more than are heard at a time
+  std::thread others([&] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (UnixLine& line : silent) {
+      line = UnixLine::make().value();
+      while (!line.call(name_of(job), until) && std::chrono::steady_clock::now() < until) continue;
+    }
+    EXPECT_TRUE(meet_on_host({.job = job, .rank = 1, .world_size = 2}).ok());
+  });
+  const auto outcome =
+      meet_on_host({.job = job, .rank = 0, .world_size = 2, .timeout = std::chrono::seconds(15)});
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+  others.join();
+}
+
+TEST(HostMeeting, TellsCallersThatTheirLeaderHasNoDescriptorLeft) {
+  const JobKey job = new_job();
+  const pid_t leader = fork();
+  if (leader == 0) {
+    const auto last = static_cast<rlim_t>(dup(STDERR_FILENO));  // for the listener
+    close(static_cast<int>(last));
+    const rlimit small{last + 2, last + 2};  // and for one of two callers
+    setrlimit(RLIMIT_NOFILE, &small);
+    _exit(meet_on_host({.job = job, .rank = 0, .world_size = 3}).ok() ? 1 : 0);
+  }
+  for (const auto& outcome : meet(job, 3, {1, 2}, milliseconds(20'000))) {
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_THAT(outcome.error().message,
+                AllOf(HasSubstr("rank 0 cannot meet the other ranks"), HasSubstr("ulimit -n")));
+  }
+  int status = -1;
+  waitpid(leader, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostMeeting, SaysForWhomARankWaitsAfterASecond) {
+  std::vector<std::thread> ranks;
+  for (const std::size_t rank : {0, 1}) {
+    ranks.emplace_back([rank] {
+      std::vector<std::string> lines;
+      const auto outcome =
+          meet_on_host({.job = new_job(),
+                        .rank = rank,
+                        .world_size = 2,
+                        .timeout = milliseconds(1400),
+                        .warn = [&](const std::string& line) { lines.push_back(line); }});
+      EXPECT_FALSE(outcome.ok());
+      const std::string whom = rank == 0 ? "rank 0 waits for rank 1" : "rank 1 waits for rank 0";
+      EXPECT_EQ(lines, std::vector{whom + " to meet the ranks of this host"});
+    });
+  }
+  for (std::thread& thread : ranks) thread.join();
+}
+
+// What a rank waits for, and who makes it wait.
+struct Wait {
+  const char* name;
+  std::size_t rank;
+  std::function<void(const JobKey&, std::promise<void>& over)> other;
+};
+
+const Wait kWaits[] = {
+    {"rank 0, for a rank to call", 0, [](const JobKey&, auto& over) { over.get_future().wait(); }},
+    {"rank 0, for a rank's answer", 0,
+     [](const JobKey& job, auto& over) {
+       const UnixLine line = line_of(job, 1, 2);
+       over.get_future().wait();
+     }},
+    {"rank 1, for rank 0 to listen", 1,
+     [](const JobKey&, auto& over) { over.get_future().wait(); }},
+    {"rank 1, for the segment", 1,
+     [](const JobKey& job, auto& over) {
+       const UnixLine listener = UnixLine::listen(name_of(job)).value();
+       over.get_future().wait();
+     }},
+    {"rank 1, for the verdict", 1,
+     [](const JobKey& job, auto& over) {
+       const UnixLine listener = UnixLine::listen(name_of(job)).value();
+       const UnixLine* waited[] = {&listener};
+       static_cast<void>(UnixLine::first_ready(
+           waited, std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+       const UnixLine line = listener.accept().value();
+       static_cast<void>(line.pass(-1));
+       over.get_future().wait();
+     }},
+};
+
+TEST(HostMeeting, EveryWaitEndsWhenAnotherRankIsKnownToBeLost) {
+  for (const Wait& wait : kWaits) {
+    SCOPED_TRACE(wait.name);
+    const JobKey job = new_job();
+    std::promise<void> over;
+    std::thread other([&] { wait.other(job, over); });
+    const auto interruption = std::make_shared<Interruption>();
+    std::thread watch([&] {
+      std::this_thread::sleep_for(milliseconds(300));
+      interruption->set("rank 7 was lost");
+    });
+    const auto begun = std::chrono::steady_clock::now();
+    const auto outcome = meet_on_host({.job = job,
+                                       .rank = wait.rank,
+                                       .world_size = 2,
+                                       .timeout = std::chrono::minutes(5),
+                                       .interruption = interruption});
+    over.set_value();
+    watch.join();
+    other.join();
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_EQ(outcome.error().message, "rank 7 was lost");
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+  }
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "atp/base/errno_text.h"
-#include "atp/base/interrupt.h"
 
 namespace atp {
 namespace {
@@ -75,12 +74,13 @@ Result<UnixLine> UnixLine::listen(const std::string& name) {
   return line;
 }
 
-Result<std::size_t> UnixLine::first_ready(std::span<const UnixLine* const> lines, Time until) {
+Result<std::size_t> UnixLine::first_ready(std::span<const UnixLine* const> lines,
+                                          const Patience& patience) {
   std::vector<pollfd> waited;
   waited.reserve(lines.size());
   for (const UnixLine* line : lines) waited.push_back({line->descriptor_, POLLIN, 0});
   for (;;) {
-    const int left = milliseconds_until(until);
+    const int left = milliseconds_until(patience.until);
     const int slice = std::min(left, static_cast<int>(kBetweenInterruptChecks.count()));
     const int ready = poll(waited.data(), waited.size(), slice);
     if (ready < 0 && errno != EINTR) return failed("cannot poll a Unix socket");
@@ -88,26 +88,26 @@ Result<std::size_t> UnixLine::first_ready(std::span<const UnixLine* const> lines
       if (waited[i].revents != 0) return i;
     }
     if (left == 0) return Error{"no message arrived in time"};
-    if (interrupted()) return Error{"the wait was interrupted"};
+    if (const auto why = why_interrupted(patience.interruption)) return Error{*why};
   }
 }
 
-Status UnixLine::wait_readable(Time until) const {
-  const Result<std::size_t> ready = first_ready(std::array{this}, until);
+Status UnixLine::wait_readable(const Patience& patience) const {
+  const Result<std::size_t> ready = first_ready(std::array{this}, patience);
   return ready ? ok_status() : Status(ready.error());
 }
 
-Result<UnixLine> UnixLine::accept(Time until) const {
-  const Status ready = wait_readable(until);
-  if (!ready) return ready.error();
+Result<UnixLine> UnixLine::accept() const {
   UnixLine line(accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
   if (!line.is_open()) return failed("cannot accept a connection on a Unix socket");
   return line;
 }
 
 Status UnixLine::call(const std::string& name, Time until) const {
-  const int left = std::max(milliseconds_until(until), 1);
-  const timeval timeout{.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+  // The listener's queue may be full. Asking again lets the caller see why its wait must end.
+  const auto most = static_cast<int>(kBetweenInterruptChecks.count());
+  const int left = std::clamp(milliseconds_until(until), 1, most);
+  const timeval timeout{.tv_sec = 0, .tv_usec = left * 1000};
   setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const Name at(name);
   if (connect(descriptor_, at.get(), at.size) != 0) {
@@ -130,8 +130,8 @@ Status UnixLine::send(std::span<const std::byte> message) const {
   return ok_status();
 }
 
-Result<std::size_t> UnixLine::receive(std::span<std::byte> to, Time until) const {
-  const Status ready = wait_readable(until);
+Result<std::size_t> UnixLine::receive(std::span<std::byte> to, const Patience& patience) const {
+  const Status ready = wait_readable(patience);
   if (!ready) return ready.error();
   const ssize_t got = recv(descriptor_, to.data(), to.size(), 0);
   if (got < 0) return failed("cannot receive from a Unix socket");
@@ -144,9 +144,9 @@ Status UnixLine::say(const std::string& text) const {
   return send(std::as_bytes(std::span(message)));
 }
 
-Result<std::string> UnixLine::hear(std::size_t longest, Time until) const {
+Result<std::string> UnixLine::hear(std::size_t longest, const Patience& patience) const {
   std::string text(longest + 1, '\0');
-  const auto got = receive(std::as_writable_bytes(std::span(text)), until);
+  const auto got = receive(std::as_writable_bytes(std::span(text)), patience);
   if (!got) return got.error();
   text.resize(got.value());
   return text.substr(1);
@@ -173,8 +173,8 @@ Status UnixLine::pass(int descriptor) const {
   return ok_status();
 }
 
-Result<UnixLine::Passed> UnixLine::take(std::size_t longest, Time until) const {
-  const Status ready = wait_readable(until);
+Result<UnixLine::Passed> UnixLine::take(std::size_t longest, const Patience& patience) const {
+  const Status ready = wait_readable(patience);
   if (!ready) return ready.error();
   std::string text(longest + 1, '\0');
   iovec part{text.data(), text.size()};

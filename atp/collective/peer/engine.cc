@@ -42,6 +42,7 @@ PeerEngine::~PeerEngine() = default;
 void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now) {
   if (failure_) return refuse(std::move(operation));
   now_ = now;
+  coming_ = operation;
   operation->set_begun(now - operation->request().spent);
   if (is_transfer(operation->request().call)) return begin(std::move(operation));
   const std::uint64_t number = operation->number();
@@ -49,6 +50,7 @@ void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now
   while (called_.erase(first_uncalled_) > 0) ++first_uncalled_;
   must_begin_by_.emplace(must_begin_by(*operation), number);
   waiting_.emplace(number, std::move(operation));
+  coming_ = nullptr;
 }
 
 void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
@@ -89,6 +91,7 @@ void PeerEngine::begin_waiting() {
 }
 
 void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
+  coming_ = operation;
   const PeerRequest& request = operation->request();
   TaskKey key{is_transfer(request.call), operation->number()};
   if (key.is_transfer) key.number = next_transfer_++;
@@ -103,6 +106,7 @@ void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
   task->moved_at = now_;
   Task& begun = *task;
   tasks_[key] = std::move(task);
+  coming_ = nullptr;
   enter(begun);
   if (!key.is_transfer) ++collectives_;
   // It may need more memory than there is: now the operation fails with the others.

@@ -327,6 +327,8 @@ class PeerEngine {
   std::set<TaskKey> held_up_;  // tasks that have late ranks
   LateRanks late_;
   std::size_t collectives_ = 0;  // among the tasks
+  // Until it is in one of these: there may be no memory for that, and no operation may get lost.
+  std::shared_ptr<PeerOperation> coming_;
   std::uint64_t next_transfer_ = 0;
   std::list<Task*> receives_;                                // not matched, in their order
   std::list<std::pair<std::size_t, MessageKey>> unclaimed_;  // transfers without a receive

@@ -130,7 +130,9 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
     thread_.guarded(options_.wording.rank(options_.rank), step,
                     [this](const std::string& why) { engine_->stop(why); });
   }
-  bool publish(bool left);  // true if there are new commands
+  bool publish(bool left) {  // true if there are new commands
+    return thread_.publish(*engine_, left, options_.on_warning);
+  }
   std::vector<Poller::Ready> wait_for_work();
 
   const PeerOptions options_;
@@ -184,17 +186,6 @@ void Peers::Impl::say_last_words() {
   while (!engine_->has_said_all() && steady_clock::now() < until) {
     engine_->work(clock_.now(), poller_->wait(1));
   }
-}
-
-bool Peers::Impl::publish(bool left) {
-  while (const auto line = engine_->take_line()) thread_.tell(*line, options_.on_warning);
-  return thread_.publish(
-      {.pending = engine_->pending(),
-       .left = left,
-       .failure = engine_->failure(),
-       .failure_kind = engine_->failure_kind(),
-       .report = {engine_->counters(), engine_->waited_for(), engine_->late().waits()}},
-      engine_->take_ended());
 }
 
 std::vector<Poller::Ready> Peers::Impl::wait_for_work() {

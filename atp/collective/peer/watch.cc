@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
@@ -323,6 +324,7 @@ void PeerEngine::fail(const std::string& why, FailureKind kind) {
   held_up_.clear();
   for (auto& [number, operation] : waiting_) refuse(std::move(operation));
   waiting_.clear();
+  if (coming_) refuse(std::exchange(coming_, nullptr));
   must_begin_by_.clear();
   collectives_ = 0;
 }

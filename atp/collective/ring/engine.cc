@@ -29,6 +29,7 @@ RingEngine::RingEngine(const RingOptions& options, Links links)
 void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now) {
   if (failure_) return refuse(std::move(operation));
   now_ = now;
+  coming_ = operation;
   const bool first = transfers_.empty();
   std::optional<SteadyTime> end;
   if (operation->request().timeout_is_total) {
@@ -37,6 +38,7 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
   }
   ends_.add(end);
   transfers_.add(std::move(operation));
+  coming_ = nullptr;
   if (!first) return;
   received_at_ = now;
   note_progress();

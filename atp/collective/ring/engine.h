@@ -155,6 +155,8 @@ class RingEngine {
   const std::unique_ptr<Peer> next_;
   const ClosedInChild closed_in_child_;
   Transfers transfers_;
+  // Until it is there: there may be no memory for that, and no operation may get lost.
+  std::shared_ptr<RingOperation> coming_;
   std::vector<EndedOperation<RingOperation>> ended_;
   std::unique_ptr<std::byte[]> stage_;
   RingCounters counters_;

@@ -2,6 +2,7 @@
 // progress.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
@@ -170,6 +171,7 @@ void RingEngine::fail(const std::string& why, FailureKind kind) {
   failure_kind_ = kind;
   for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFailure, why});
   while (auto operation = transfers_.take_oldest()) refuse(std::move(operation));
+  if (coming_) refuse(std::exchange(coming_, nullptr));
   ends_.clear();
 }
 

@@ -9,6 +9,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
+#include "atp/collective/waits/wait_notice.h"
 #include "atp/driver/tcp/guest_room.h"
 #include "atp/driver/udp/address.h"
 
@@ -34,18 +35,20 @@ class Meeting {
         addresses_(addresses),
         next_((options.rank + 1) % options.world_size),
         before_((options.rank + options.world_size - 1) % options.world_size),
-        until_(steady_clock::now() + bounded_timeout(options.connect_timeout)) {}
+        until_(steady_clock::now() + bounded_timeout(options.connect_timeout)),
+        notice_(options.on_warning ? options.on_warning : tell_on_stderr) {}
 
   Result<Links> connect();
 
  private:
   std::string name(std::size_t rank) const;
   Hello hello(Purpose purpose, std::size_t from, std::size_t to) const;
-  Result<TcpSocket> reach() const;
-  Result<TcpSocket> call(Purpose purpose) const;
-  Status await_answer(const TcpSocket& socket, Purpose purpose) const;
-  Status accept_both(Neighbour& before) const;
+  Result<TcpSocket> reach();
+  Result<TcpSocket> call(Purpose purpose);
+  Status await_answer(const TcpSocket& socket, Purpose purpose);
+  Status accept_both(Neighbour& before);
   void welcome(TcpSocket socket, const Hello& said, Neighbour& before) const;
+  std::optional<std::string> why_ended(std::size_t waited_for, const char* to);
   Error unreachable(const std::string& why) const;
   Error not_called(const std::string& why) const;
 
@@ -55,7 +58,14 @@ class Meeting {
   const std::size_t next_;
   const std::size_t before_;
   const SteadyTime until_;
+  WaitNotice notice_;
 };
+
+// Whether a wait must end before its time, after it has said for whom it is.
+std::optional<std::string> Meeting::why_ended(std::size_t waited_for, const char* to) {
+  notice_.look([&] { return rank_name(options_, options_.rank) + " waits for " + name(waited_for) + to; });
+  return why_interrupted(options_.interruption);
+}
 
 std::string Meeting::name(std::size_t rank) const {
   return rank_name(options_, rank) + " (" + to_string(addresses_[rank]) + ")";
@@ -80,9 +90,9 @@ Error Meeting::not_called(const std::string& why) const {
 }
 
 // Keeps trying: the machine may not be up yet.
-Result<TcpSocket> Meeting::reach() const {
+Result<TcpSocket> Meeting::reach() {
   for (;;) {
-    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    if (const auto why = why_ended(next_, " to accept its connections")) return Error{*why};
     const SteadyTime until = std::min(until_, steady_clock::now() + kAttempt);
     Result<TcpSocket> socket = TcpSocket::connect_once(addresses_[next_], until);
     if (socket) return socket;
@@ -93,7 +103,7 @@ Result<TcpSocket> Meeting::reach() const {
   }
 }
 
-Result<TcpSocket> Meeting::call(Purpose purpose) const {
+Result<TcpSocket> Meeting::call(Purpose purpose) {
   Result<TcpSocket> socket = reach();
   if (!socket) return socket;
   const Hello mine = hello(purpose, options_.rank, next_);
@@ -102,10 +112,10 @@ Result<TcpSocket> Meeting::call(Purpose purpose) const {
   return socket;
 }
 
-Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) const {
+Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) {
   Hello answer;
   for (std::size_t got = 0; got < sizeof answer;) {
-    if (const auto why = why_interrupted(options_.interruption)) return Error{*why};
+    if (const auto why = why_ended(next_, " to answer")) return Error{*why};
     if (steady_clock::now() >= until_) return unreachable("no answer in time");
     pollfd waited{socket.fd(), POLLIN, 0};
     const bool is_ready = poll(&waited, 1, static_cast<int>(kBetweenLooks.count())) > 0;
@@ -123,7 +133,7 @@ void Meeting::welcome(TcpSocket socket, const Hello& said, Neighbour& before) co
   (*purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
 }
 
-Status Meeting::accept_both(Neighbour& before) const {
+Status Meeting::accept_both(Neighbour& before) {
   Result<Poller> poller = Poller::create();
   if (!poller) return not_called(poller.error().message);
   GuestRoom room(listener_, name(options_.rank), poller.value(), kListener, kGuests);
@@ -132,12 +142,13 @@ Status Meeting::accept_both(Neighbour& before) const {
   };
   std::string why = "no answer in time";
   while (!before.data.is_open() || !before.control.is_open()) {
-    if (const auto end = why_interrupted(options_.interruption)) return Error{*end};
+    if (const auto end = why_ended(before_, " to connect with it")) return Error{*end};
     const SteadyTime now = steady_clock::now();
     room.check_time(now);
     if (const auto news = room.take_news()) why = *news;
     if (now >= until_) return not_called(why);
-    const SteadyTime next = next_look(std::min(until_, room.next_timeout().value_or(until_)));
+    const SteadyTime next =
+        std::min({until_, now + kBetweenInterruptChecks, room.next_timeout().value_or(until_)});
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
     const int timeout_ms = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
     for (const Poller::Ready& each : poller.value().wait(timeout_ms)) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/collective/host/interruption.h"
+#include "atp/base/interrupt.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/tcp/tcp_listener.h"
 

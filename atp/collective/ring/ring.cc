@@ -103,7 +103,9 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
     thread_.guarded(rank_name(options_, options_.rank), step,
                     [this](const std::string& why) { engine_->stop(why); });
   }
-  bool publish(bool left);  // true if there are new commands
+  bool publish(bool left) {  // true if there are new commands
+    return thread_.publish(*engine_, left, options_.on_warning);
+  }
   std::array<pollfd, 4> wait_for_work();
 
   const RingOptions options_;
@@ -141,17 +143,6 @@ void Ring::Impl::run() {
   }
   publish(true);
   engine_.reset();  // closes the connections
-}
-
-bool Ring::Impl::publish(bool left) {
-  while (const auto line = engine_->take_line()) thread_.tell(*line, options_.on_warning);
-  return thread_.publish(
-      {.pending = engine_->pending(),
-       .left = left,
-       .failure = engine_->failure(),
-       .failure_kind = engine_->failure_kind(),
-       .report = {engine_->counters(), engine_->waited_for(), engine_->late().waits()}},
-      engine_->take_ended());
 }
 
 std::array<pollfd, 4> Ring::Impl::wait_for_work() {
@@ -286,6 +277,10 @@ RingHandle::RingHandle(std::shared_ptr<RingOperation> operation)
     : operation_(std::move(operation)) {}
 
 Status RingHandle::wait() const { return operation_->wait(); }
+Status RingHandle::wait_or_interrupted(const MaybeInterruption& interruption) const {
+  if (operation_->wait_or_interrupted(interruption)) return operation_->wait();
+  return Error{*why_interrupted(interruption)};
+}
 bool RingHandle::done() const { return operation_->done(); }
 
 }  // namespace atp

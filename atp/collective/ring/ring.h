@@ -38,6 +38,8 @@ class RingHandle {
   explicit RingHandle(std::shared_ptr<RingOperation> operation);
   // Blocks until the operation has ended; its error names the rank and its address.
   Status wait() const;
+  // The same, but an interruption is an error too. The operation goes on, and may use its memory.
+  Status wait_or_interrupted(const MaybeInterruption& interruption) const;
   bool done() const;
 
  private:

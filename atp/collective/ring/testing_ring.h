@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "atp/collective/ring/links.h"
 #include "atp/collective/ring/ring.h"
 
 // For tests: the ranks of a ring as threads of this process, over loopback.
@@ -53,6 +54,13 @@ class TestingRing {
   RingOptions& options() { return options_; }
   std::vector<Endpoint>& addresses() { return addresses_; }
   const std::vector<Endpoint>& addresses() const { return addresses_; }
+
+  // Only the connections of a rank.
+  Links links(std::size_t rank) const {
+    RingOptions options = options_;
+    options.rank = rank;
+    return std::move(connect_links(*listeners_[rank], options, addresses_)).value();
+  }
 
   Result<std::unique_ptr<Ring>> connect(std::size_t rank) const {
     RingOptions options = options_;

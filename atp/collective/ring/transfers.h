@@ -39,6 +39,9 @@ class RingOperation {
 
   void finish(Status result) { completion_.finish(std::move(result)); }
   Status wait() { return completion_.wait(); }
+  bool wait_or_interrupted(const MaybeInterruption& interruption) {
+    return completion_.wait_or_interrupted(interruption);
+  }
   bool done() const { return completion_.done(); }
 
  private:

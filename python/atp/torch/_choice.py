@@ -179,7 +179,7 @@ def _probe(meeting, options, deadline, group, ring):
         said = {}
         for way in _WAYS:
             longest = min(options.join_timeout, deadline.most)
-            said[way] = _measured(measures[way], values, rounds, longest)
+            said[way] = _measured(measures[way], values, rounds, longest, meeting.interruption)
         of_all = [
             json.loads(text)
             for text in meeting.exchange(f"probe/{values}", json.dumps(said), deadline)
@@ -207,9 +207,11 @@ def _rounds_of_next(nanoseconds: list[int]) -> int:
     return min(_ROUNDS, max(0, _PROBE_LIMIT_NS // (16 * max(1, sum(nanoseconds))) - 1))
 
 
-def _measured(measure, values: int, rounds: int, timeout: datetime.timedelta) -> int | str:
+def _measured(
+    measure, values: int, rounds: int, timeout: datetime.timedelta, interruption
+) -> int | str:
     try:
-        return measure(values=values, rounds=rounds, timeout=timeout)
+        return measure(values=values, rounds=rounds, timeout=timeout, interruption=interruption)
     except RuntimeError as failure:
         return _first_line(failure)
 

@@ -73,6 +73,7 @@ class Meeting:
         self._group_id = group_id
         self._watch = watch or Watch()
         self._watches = watch is not None
+        self.interruption = self._watch.interruption
         # torch lists no ranks for the default group, where both numberings are the same.
         self.is_default = not global_ranks
         self.global_ranks = global_ranks or list(range(size))
@@ -129,6 +130,10 @@ class Meeting:
                 f"({name}) within {deadline}"
             )
         return [self.store.get(key).decode() for key in keys]
+
+    def check(self) -> None:
+        """Raises an error once a rank is known to be lost."""
+        self._watch.check()
 
     def name_of(self, rank: int) -> str:
         return self._name([rank])

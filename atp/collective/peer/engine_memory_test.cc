@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "atp/collective/peer/engine.h"
+#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing_no_memory.h"
+
+namespace atp::testing {
+namespace {
+
+// Whichever allocation fails, its caller must not wait for ever.
+TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
+  std::vector<float> values(100, 1);
+  const auto listener = std::make_shared<TcpListener>(TcpListener::open("127.0.0.1:0").value());
+  for (const PeerCall call : {PeerCall::kSend, PeerCall::kBroadcast}) {
+    int failures = 0;
+    for (bool fails = true; fails; failures += fails) {
+      PeerOptions options;
+      options.world_size = 2;
+      Poller poller = Poller::create().value();
+      PeerEngine engine(options, listener, {listener->address(), listener->address()}, poller);
+      PeerRequest request;
+      request.call = call;
+      request.root = call == PeerCall::kSend ? 1 : 0;
+      request.inputs = {readable(values)};
+      if (call == PeerCall::kBroadcast) request.outputs = {writable(values)};
+      const auto operation = std::make_shared<PeerOperation>(request, 0, Wording{});
+      fails = false;
+      try {
+        allocations_left = failures;
+        engine.submit(operation, {});
+        engine.work({}, {});
+      } catch (const std::bad_alloc&) {
+        fails = true;
+      }
+      allocations_left = -1;
+      engine.stop("no memory");
+      const auto ended = engine.take_ended();
+      ASSERT_EQ(ended.size(), 1U) << "after " << failures << " allocations";
+      EXPECT_EQ(ended[0].operation, operation);
+    }
+    EXPECT_GT(failures, 3);
+  }
+}
+
+}  // namespace
+}  // namespace atp::testing

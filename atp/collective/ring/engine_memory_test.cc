@@ -1,0 +1,47 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <new>
+#include <thread>
+
+#include "atp/collective/ring/engine.h"
+#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing_no_memory.h"
+
+namespace atp::testing {
+namespace {
+
+// Whichever allocation fails, its caller must not wait for ever.
+TEST(RingEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
+  std::vector<float> values(100, 1);
+  int failures = 0;
+  for (bool fails = true; fails; failures += fails) {
+    std::array<std::optional<Links>, 2> links;
+    const TestingRing ring(2);
+    std::thread other([&] { links[1] = ring.links(1); });
+    links[0] = ring.links(0);
+    other.join();
+    RingOptions options;
+    options.world_size = 2;
+    RingEngine engine(options, *std::move(links[0]));
+    const auto request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), 2);
+    const auto operation = std::make_shared<RingOperation>(request, 0);
+    fails = false;
+    try {
+      allocations_left = failures;
+      engine.submit(operation, {});
+      engine.work({}, {});
+    } catch (const std::bad_alloc&) {
+      fails = true;
+    }
+    allocations_left = -1;
+    engine.stop("no memory");
+    const auto ended = engine.take_ended();
+    ASSERT_EQ(ended.size(), 1U) << "after " << failures << " allocations";
+    EXPECT_EQ(ended[0].operation, operation);
+  }
+  EXPECT_GT(failures, 1);
+}
+
+}  // namespace
+}  // namespace atp::testing
