@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import time
+import types
 
 import pytest
 import torch
@@ -139,6 +140,81 @@ def test_one_time_out_bounds_all_steps_together(ranks, way, stage):
     limit = datetime.timedelta(seconds=6)
     for text, seconds in told(ranks, way, stage, signal.SIGSTOP, timeout=limit):
         assert seconds < 18, text  # four steps would be 24
+
+
+def test_all_name_at_once_a_rank_that_cannot_make_the_group(ranks):
+    """It knows at once that it has no route, and does not keep that to itself."""
+
+    def body(rank):
+        _backend.this_host = lambda: f"host {rank}"
+        if rank == VICTIM:
+            os.environ["ATP_ROUTE"] = ""
+        begin = time.monotonic()
+        options = atp.torch.Options(algorithm="innetwork", host_memory=True, join_timeout=LONG)
+        with pytest.raises(RuntimeError) as raised:
+            dist.new_group(timeout=LONG, pg_options=options)
+        return str(raised.value), time.monotonic() - begin
+
+    for rank, (text, seconds) in enumerate(ranks.run(RANKS, body, timeout_s=60)):
+        assert "atp has no route to the server" in text and seconds < SOON_S
+        assert rank == VICTIM or f"rank {VICTIM} of group" in text and "cannot make" in text
+
+
+def serve_store(rank):
+    """A new default group's store, which rank 0's process serves."""
+    shared = dist.PrefixStore("port", _get_default_store())
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, RANKS, is_master=True, wait_for_workers=False)
+        shared.set("port", str(store.port))
+        return store
+    return dist.TCPStore("127.0.0.1", int(shared.get("port")), RANKS, wait_for_workers=False)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rank_that_dies_with_the_store_it_serves_is_named(ranks, stage):
+    def body(rank):
+        store = serve_store(rank)
+        dist.destroy_process_group()
+        if rank == 0:
+            # The others have come by then, and have read who it is.
+            end = lambda *_, **__: (time.sleep(2), os.kill(os.getpid(), signal.SIGKILL))  # noqa: E731
+            setattr(*STAGES[stage], end)
+        begin = time.monotonic()
+        with pytest.raises(RuntimeError) as raised:
+            dist.init_process_group("atp", store=store, rank=rank, world_size=RANKS, timeout=LONG)
+            dist.all_reduce(torch.ones(10))
+        return str(raised.value), time.monotonic() - begin
+
+    for outcome in ranks.outcomes(RANKS, body, waited_for=[1, 2], timeout_s=60):
+        assert outcome.error is None, outcome.trace
+        text, seconds = outcome.value
+        print(f"{seconds:5.2f} s  {text}")
+        assert ("rank 0" in text or "store" in text) and seconds < SOON_S, text
+
+
+def test_a_group_that_is_made_does_not_wait_for_a_frozen_store(ranks):
+    def body(rank):
+        store = serve_store(rank)
+        dist.destroy_process_group()
+        if rank == 0:
+            stop = lambda *_, **__: os.kill(os.getpid(), signal.SIGSTOP)  # noqa: E731
+            setattr(*STAGES["when all are connected"], stop)
+        else:
+            made = _backend._maker_of_splits
+            _backend._maker_of_splits = lambda *a: (time.sleep(3), made(*a))[1]
+        begin = time.monotonic()
+        _backend._create_of_fixed_ranks(
+            types.SimpleNamespace(
+                store=store, group_rank=rank, group_size=RANKS, group_id="0",
+                global_ranks_in_group=[], timeout=LONG,
+            ),
+            atp.torch.Options(algorithm="ring"),
+        )  # fmt: skip
+        return time.monotonic() - begin
+
+    for outcome in ranks.outcomes(RANKS, body, waited_for=[1, 2], timeout_s=60):
+        assert outcome.error is None, outcome.trace
+        assert outcome.value < SOON_S
 
 
 def test_a_rank_that_is_late_is_not_taken_for_lost(ranks):

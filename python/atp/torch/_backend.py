@@ -193,7 +193,8 @@ def _make_keyed(group, meeting, options, network, connect_ring, figures, deadlin
     explicit = dataclasses.replace(options, algorithm="innetwork")
     try:
         backend = _make(group, meeting, explicit, network, connect_ring, figures, deadline)
-    except RuntimeError as error:
+    except dist.DistBackendError as error:
+        meeting.check()  # without a rank, no way helps
         raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
     backend.choice = (
         "the host's memory: all ranks are on one host"

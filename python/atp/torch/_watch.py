@@ -3,8 +3,8 @@
 A rank says in the group's store that it is there, and says it again every second while it makes
 the group. It watches the nearest ranks on both sides: a process on the same host by its number,
 which ends a wait at once, and any other by those repeated words. The first that finds a rank lost
-writes that into the store, where all others see it. So nobody waits for a dead rank until the
-time-out, which by default is half an hour.
+writes that into the store, where all others see it, as does a rank that cannot make the group. So
+nobody waits for such a rank until the time-out, which by default is half an hour.
 """
 
 import datetime
@@ -25,6 +25,8 @@ _MOST_SILENT = 10
 # How far a rank looks for its nearest neighbour that is still making the group.
 _REACH = 8
 _FIRST_LOOK_S = 0.001
+# How long a rank that has made the group, or failed to, waits for a store that may be frozen.
+_LEAVES_WITHIN_S = 3.0
 
 _SEPARATOR = "\n"
 
@@ -65,6 +67,8 @@ class Watch:
         self._over = threading.Event()
         self._thread = None
         self._lost = ""
+        self._failure = ""  # why this rank cannot make the group
+        self._first = ""  # the words of rank 0, which may serve the store
         self._store = None
         self._silent = {}  # by rank: its last words, and for how many looks it has not changed them
 
@@ -75,15 +79,15 @@ class Watch:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self._over.set()
+    def __exit__(self, _, error, __):
         if self._thread is None:
             return
-        self._thread.join()
-        try:
-            self._store.set(self._key(self._rank), "")  # this process may now end at any time
-        except RuntimeError:
-            pass  # whoever served the store has ended first
+        if isinstance(error, Exception) and not self._lost:
+            self._failure = str(error).strip().partition("\n")[0] or type(error).__name__
+        self._over.set()
+        self._thread.join(_LEAVES_WITHIN_S)
+        if isinstance(error, dist.DistNetworkError):
+            raise dist.DistBackendError(self._why_store_failed(error)) from error
 
     def begin(self, store, rank: int, size: int, name, whoami: str) -> None:
         """name(rank): what messages call a rank; whoami: this process."""
@@ -116,31 +120,54 @@ class Watch:
 
     def _run(self) -> None:
         looks = 0
-        while not self._over.wait(_LOOKS_EVERY_S):
-            try:
-                self._look(looks)
-            except RuntimeError:
-                return  # the store has failed, of which the main thread learns by itself
-            looks += 1
+        try:
+            while not self._over.wait(_LOOKS_EVERY_S):
+                if not self._lost:
+                    self._look(looks)
+                looks += 1
+            if self._failure:
+                who = f"{self._name(self._rank)}, {self._words.partition(_SEPARATOR)[0]},"
+                self._say_lost(f"{who} cannot make the group: {self._failure}")
+            self._store.set(self._key(self._rank), "")  # this process may now end at any time
+        except RuntimeError:
+            pass  # the store has failed, of which the main thread learns by itself
 
     def _look(self, looks: int) -> None:
         speaks = looks % _SPEAKS_EVERY == 0
         if speaks:
             self._speak(looks)
         if self._store.check(["lost"]):
-            self._end_all(self._store.get("lost").decode())
+            self._end(self._store.get("lost").decode())
             return
+        self._first = self._first or self._words_of(0)
         for rank in {self._nearest(1), self._nearest(-1)} - {None}:
             why = self._why_lost(rank, counts=speaks)
             # It may have made the group since, and have ended.
             if why and self._words_of(rank):
                 who = self._words_of(rank).partition(_SEPARATOR)[0]
                 text = f"{self._name(rank)}, {who}, was lost while the group was made: {why}"
-                self._store.set("failed", "")  # ranks that come again use another meeting
-                self._end_all(self._store.compare_set("lost", "", text).decode())
+                self._end(self._say_lost(text))
                 return
 
-    def _end_all(self, why: str) -> None:
+    def _say_lost(self, text: str) -> str:
+        """The first that says so counts: what it said."""
+        self._store.set("failed", "")  # ranks that come again use another meeting
+        return self._store.compare_set("lost", "", text).decode()
+
+    def _why_store_failed(self, error: Exception) -> str:
+        who, _, rest = self._first.partition(_SEPARATOR)
+        if rest and _has_ended(rest.partition(_SEPARATOR)[0]):
+            return (
+                f"{self._name(0)}, {who}, was lost while the group was made: its process has "
+                "ended, and so has the store in which the ranks meet"
+            )
+        text = str(error).strip().partition("\n")[0]
+        return (
+            "the store in which the ranks meet has failed: the process that serves it, rank 0's "
+            f"or the launcher's, has ended or cannot be reached ({text})"
+        )
+
+    def _end(self, why: str) -> None:
         self._lost = why
         if self._interruption is not None:
             self._interruption.set(why)
