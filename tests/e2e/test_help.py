@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def test_a_commands_manual_page_and_completion_have_all_of_its_options(words, sc
 
 def test_every_page_is_well_formed(tmp_path):
     """groff understands every page, and no page has a macro that it should not need."""
+    assert shutil.which("groff"), "groff not found: run tools/setup --dev"
     assert atp("help", "--install", tmp_path).returncode == 0
     pages = sorted((tmp_path / "share/man/man1").iterdir())
     assert len(pages) == len(ALL) + len(PASS_ON)
