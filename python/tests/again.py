@@ -14,4 +14,4 @@ for _ in range(int(sys.argv[1])):
     rank, size = dist.get_rank(), dist.get_world_size()
     assert tensor[0] == size
     dist.destroy_process_group()
-print("rank", rank, "of", size, "ends", flush=True)
+sys.stdout.write(f"rank {rank} of {size} ends\n")  # at once, so that lines do not mix
