@@ -22,7 +22,7 @@ std::vector<Witness::Held> Witness::held_by(const SwitchState& state) {
     const atp_aggregator& a = state.aggregators[slot];
     if (a.state != ATP_AGGREGATING) continue;
     const atp_identity& i = a.identity;
-    Held one{.identity = {{i.job, i.incarnation}, i.stream, i.sequence, i.operation}};
+    Held one{.identity = {{i.job, i.incarnation, i.tenant}, i.stream, i.sequence, i.operation}};
     for (std::size_t w = 0; w < a.bitmap_words; ++w) one.ranks.set_word(w, a.bitmap[w]);
     held.push_back(one);
   }

@@ -104,10 +104,7 @@ OwnServer::~OwnServer() {
 void OwnServer::run() {
   Driven<Server> node(server_, [this](Instant now) { return on_round(now); });
   std::optional<Keyring> keys;
-  if (key_) {
-    keys.emplace(Keyring::Side::kNode, std::vector<Tenant>{*key_});
-    keys->ask_for_jobs([this](std::uint32_t job) { return server_.knows_job(job); });
-  }
+  if (key_) keys.emplace(Keyring::Side::kNode, std::vector<Tenant>{*key_});
   EventLoop<Driven<Server>>(socket_, node, *waker_, keys ? &*keys : nullptr).run();
 }
 
@@ -116,8 +113,10 @@ Instant OwnServer::on_round(Instant now) {
   board_.counters = server_.counters();
   if (board_.waiting == 0) return kNever;
   board_.jobs.clear();
-  server_.for_each_job(now,
-                       [this](const JobSummary& job) { board_.jobs.push_back(job.terms.key); });
+  server_.for_each_job(now, [this](const JobSummary& job) {
+    const JobKey& key = job.terms.key;
+    board_.jobs.push_back({key.job, key.incarnation});  // as ranks know it; it has one tenant
+  });
   ++board_.looked;
   changed_.notify_all();
   return now + kLookEvery;

@@ -57,6 +57,9 @@ class OwnServers : public ::testing::Test {
     std::vector<CommunicatorOptions> all;
     all.reserve(kRanks);
     for (std::size_t rank = 0; rank < kRanks; ++rank) all.push_back(options(rank));
+    return join_with(all);
+  }
+  static Communicators join_with(const std::vector<CommunicatorOptions>& all) {
     Communicators communicators;
     for (auto& result : join(all)) {
       EXPECT_TRUE(result.ok()) << result.error().message;
@@ -76,6 +79,24 @@ TEST_F(OwnServers, NeedTheTenantsKeyAndNotThatOfAJobAlone) {
   ASSERT_FALSE(joined.ok());
   EXPECT_THAT(joined.error().message, AllOf(HasSubstr("the server in the process of rank 1"),
                                             HasSubstr("set ATP_KEY_FILE")));
+}
+
+// Ranks do not know the number that a server gives their tenant.
+TEST_F(OwnServers, KnowTheJobOfTheirTenant) {
+  const Tenant tenant{.name = "vision"};
+  std::vector<CommunicatorOptions> all;
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    CommunicatorOptions keyed = options(rank);
+    keyed.key = tenant;
+    keyed.route.erase(keyed.route.begin());  // the switch has no keys
+    for (std::vector<Endpoint>& route : keyed.more_routes) route.erase(route.begin());
+    all.push_back(keyed);
+  }
+  const Communicators communicators = join_with(all);
+  const auto server = OwnServer::at(servers_[0], 0, tenant).value();
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  EXPECT_FALSE(server->wait_until_left(all[0].job, soon)) << "all are still there";
+  shut_down(communicators);
 }
 
 TEST_F(OwnServers, RunInAThreadWithAName) {

@@ -17,6 +17,7 @@ atp_header header_of(const ControlHead& head) {
   h.bitmap_words = head.bitmap_words;
   h.job = head.job.job;
   h.incarnation = head.job.incarnation;
+  h.tenant = head.job.tenant;
   h.stream = head.stream;
   h.sequence = head.sequence;
   h.operation = head.operation;

@@ -3,18 +3,19 @@
 
 namespace atp {
 
-void QuotaCheck::note(std::uint32_t tenant, std::uint32_t job, std::size_t bytes) {
-  if (tenant != owner_.tenant) return;
+void QuotaCheck::note(const JobKey& job, std::size_t bytes) {
+  if (job.tenant != job_.tenant) return;
   held_ += bytes;
-  if (job != job_ && job != last_) ++others_;
+  if (!same_job(job, job_) && !same_job(job, last_)) ++others_;
   last_ = job;
 }
 
 Refusal QuotaCheck::refusal(std::size_t needed) const {
-  const Quota& quota = owner_.quota;
-  if (quota.jobs != 0 && others_ >= quota.jobs) return {RefusalReason::kTenantJobs, quota.jobs};
-  const std::size_t left = quota.bytes > held_ ? quota.bytes - held_ : 0;
-  if (quota.bytes == 0 || needed <= left) return {};
+  if (quota_.jobs != 0 && others_ >= quota_.jobs) {
+    return {RefusalReason::kTenantJobs, quota_.jobs};
+  }
+  const std::size_t left = quota_.bytes > held_ ? quota_.bytes - held_ : 0;
+  if (quota_.bytes == 0 || needed <= left) return {};
   return memory_refusal(left, needed, RefusalReason::kTenantMemory);
 }
 

@@ -8,13 +8,13 @@
 namespace atp {
 namespace {
 
-constexpr std::uint32_t kTenant = 7;
-constexpr std::uint32_t kOther = 8;
+constexpr std::uint16_t kTenant = 7;
+constexpr std::uint16_t kOther = 8;
 constexpr std::uint32_t kJob = 5;  // the one that wants to begin
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 struct Range {
-  std::uint32_t tenant = kTenant;
+  std::uint16_t tenant = kTenant;
   std::uint32_t job = 0;
   std::size_t bytes = 0;
 };
@@ -37,6 +37,7 @@ TEST(QuotaCheck, CountsTheTenantsJobsAndTheirBytes) {
        {.jobs = 2},
        {{.job = 1}, {.job = kJob}, {.job = 9}},
        too_many},
+      {"a job of others with the same number", {.jobs = 1}, {{kOther, kJob}}, {}},
       {"jobs of others", {.jobs = 2}, {{.job = 1}, {kOther, 2}, {kOther, 3}}, {}},
       {"a job of others between two ranges",
        {.jobs = 2},
@@ -59,8 +60,10 @@ TEST(QuotaCheck, CountsTheTenantsJobsAndTheirBytes) {
        memory_refusal(0, kMiB, RefusalReason::kTenantMemory)},
   };
   for (const auto& c : cases) {
-    QuotaCheck check({kTenant, c.quota}, kJob);
-    for (const Range& range : c.known) check.note(range.tenant, range.job, range.bytes);
+    QuotaCheck check(c.quota, {kJob, 1, kTenant});
+    for (const Range& range : c.known) {
+      check.note({range.job, 1, range.tenant}, range.bytes);
+    }
     EXPECT_EQ(check.refusal(kMiB), c.refusal) << c.what;
   }
 }

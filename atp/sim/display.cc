@@ -109,8 +109,8 @@ std::string display(std::span<const std::uint8_t> bytes) {
   }
   const PacketView& packet = parsed.view();
   return std::string(to_string(packet.type())) +
-         text(" job %u.%u stream %u", packet.header.job, packet.header.incarnation,
-              packet.header.stream) +
+         text(" job %u.%u of %u stream %u", packet.header.job, packet.header.incarnation,
+              packet.header.tenant, packet.header.stream) +
          " " + ranks_text(packet.ranks) + flags_text(packet.header.flags) + body_text(packet);
 }
 

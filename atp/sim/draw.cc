@@ -172,6 +172,12 @@ void become_later_start(const JobPlan& first, std::uint32_t starts_later, JobPla
   job.nonce_salt = first.nonce_salt + starts_later;
 }
 
+// Another tenant's job of the same number, incarnation and streams.
+void become_twin(const JobPlan& first, std::uint16_t tenant, JobPlan& job) {
+  job.key = {first.key.job, first.key.incarnation, tenant};
+  job.first_stream = first.first_stream;
+}
+
 // Another socket of the same ranks: same key, other streams, and perhaps another server (a shard
 // of the job) with another tree.
 JobPlan next_socket(Draw& draw, const Plan& plan, const JobPlan& last) {
@@ -434,7 +440,11 @@ Plan draw_plan(std::uint64_t seed) {
   const auto jobs = draw.one_of<std::uint32_t>({1, 1, 1, 1, 2, 2, 3, 4});
   for (std::uint32_t i = 0; i < jobs; ++i) {
     plan.jobs.push_back(draw_job(draw, plan, i));
-    if (i > 0 && draw.chance(0.3)) become_later_start(plan.jobs.front(), i, plan.jobs.back());
+    if (i > 0 && draw.chance(0.3)) {
+      become_later_start(plan.jobs.front(), i, plan.jobs.back());
+    } else if (i > 0 && plan.jobs.back().data_seed % 3 == 0) {
+      become_twin(plan.jobs.front(), static_cast<std::uint16_t>(i), plan.jobs.back());
+    }
     std::uint64_t more = plan.servers - 1;
     if (jobs > 2 || plan.servers == 1) more = draw.chance(0.2) ? 1 : 0;
     for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
@@ -465,8 +475,9 @@ std::string describe(const Plan& plan) {
                 std::chrono::duration<double, std::milli>(plan.heal).count());
   std::string text = line;
   for (const JobPlan& job : plan.jobs) {
-    std::snprintf(line, sizeof line, "; job %u.%u: %u workers, %u streams, K %u, %zu operations",
-                  job.key.job, job.key.incarnation, job.world_size, job.stream_count,
+    std::snprintf(line, sizeof line,
+                  "; job %u.%u of %u: %u workers, %u streams, K %u, %zu operations", job.key.job,
+                  job.key.incarnation, job.key.tenant, job.world_size, job.stream_count,
                   job.max_value_count, job.operations.size());
     text += line;
   }

@@ -43,8 +43,7 @@ SwitchJudge::Row SwitchJudge::row_of(const Turn& turn) {
   };
   if (const auto way = way_past(turn)) return pass(*way, ATP_FLAG_DIRECT);
   if (turn.share.size == 0) return pass(S::kForwardedNoRegion, 0);
-  const std::uint64_t scaled = std::uint64_t{p.header.aggregator_index} * turn.share.size;
-  Cell& cell = cells_[turn.share.first + static_cast<std::uint32_t>(scaled >> 32)];
+  Cell& cell = cell_of(turn);
   Row row = !cell.aggregating            ? meet_empty(turn, cell)
             : *cell.last == p.identity() ? meet_same(turn, cell)
                                          : meet_other(turn, cell);
@@ -107,7 +106,7 @@ SwitchJudge::Row SwitchJudge::meet_empty(const Turn& turn, Cell& cell) {
   if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
   if (cell.passed == identity) return {S::kForwardedAfterCollision};
   const std::uint32_t quota = config_.sharing.quota;
-  if (quota != 0 && held_[identity.job.job] >= quota) {
+  if (quota != 0 && held_[{identity.job.job, identity.job.tenant}] >= quota) {
     cell.last = identity;
     return {S::kForwardedOverQuota};
   }
@@ -155,6 +154,14 @@ SwitchJudge::Row SwitchJudge::meet_other(const Turn& turn, Cell& cell) {
   return {S::kCollisions};
 }
 
+// The golden ratio's fraction keeps the tenants' beginnings apart.
+SwitchJudge::Cell& SwitchJudge::cell_of(const Turn& turn) {
+  const std::uint32_t beginning = turn.packet.header.tenant * 2'654'435'769U;
+  const std::uint32_t index = turn.packet.header.aggregator_index + beginning;
+  const std::uint64_t scaled = std::uint64_t{index} * turn.share.size;
+  return cells_[turn.share.first + static_cast<std::uint32_t>(scaled >> 32)];
+}
+
 void SwitchJudge::claim(const Turn& turn, Cell& cell) {
   const atp_header& header = turn.packet.header;
   cell = {.aggregating = true,
@@ -163,11 +170,11 @@ void SwitchJudge::claim(const Turn& turn, Cell& cell) {
           .hops = header.hops,
           .kind = header.kind,
           .value_count = header.value_count};
-  ++held_[header.job];
+  ++held_[{header.job, header.tenant}];
 }
 
 void SwitchJudge::release(Cell& cell) {
-  --held_[cell.last->job.job];
+  --held_[{cell.last->job.job, cell.last->job.tenant}];
   cell = {.last = cell.last, .passed = cell.passed};
 }
 
@@ -181,9 +188,7 @@ void SwitchJudge::judge_parameter(const Turn& turn) {
   std::vector<Sum> leaving;
   std::optional<S> counter;
   if (turn.share.size > 0) {
-    const std::uint64_t scaled =
-        std::uint64_t{turn.packet.header.aggregator_index} * turn.share.size;
-    Cell& cell = cells_[turn.share.first + static_cast<std::uint32_t>(scaled >> 32)];
+    Cell& cell = cell_of(turn);
     const bool is_earlier =
         is_of_stream(cell.last, identity) && cell.last->sequence > identity.sequence;
     if (cell.aggregating && *cell.last == identity) {
@@ -211,8 +216,7 @@ void SwitchJudge::judge_parameter(const Turn& turn) {
 bool SwitchJudge::judge_flush(const Turn& turn) {
   const Identity identity = turn.packet.identity();
   if (turn.share.size == 0) return false;
-  const std::uint64_t scaled = std::uint64_t{turn.packet.header.aggregator_index} * turn.share.size;
-  Cell& cell = cells_[turn.share.first + static_cast<std::uint32_t>(scaled >> 32)];
+  Cell& cell = cell_of(turn);
   const bool is_held = cell.aggregating && is_of_stream(cell.last, identity) &&
                        cell.last->sequence == identity.sequence &&
                        (identity.operation == 0 || cell.last->operation == identity.operation);

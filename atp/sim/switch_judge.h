@@ -83,6 +83,8 @@ class SwitchJudge {
   Row meet_empty(const Turn& turn, Cell& cell);
   Row meet_same(const Turn& turn, Cell& cell);
   Row meet_other(const Turn& turn, Cell& cell);
+  // The aggregator of the packet's index.
+  Cell& cell_of(const Turn& turn);
   void claim(const Turn& turn, Cell& cell);
   void release(Cell& cell);
   void judge_parameter(const Turn& turn);
@@ -123,7 +125,7 @@ class SwitchJudge {
   Endpoint own_;  // the address of the switch
   std::uint32_t wmax_;
   Cells cells_;
-  std::map<std::uint32_t, std::size_t> held_;             // cells in use, by job
+  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> held_;  // by job and tenant
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
   Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;

@@ -75,8 +75,10 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
   const Tree* tree = tree_before(turn.packet);
   if (tree == nullptr) return has_plenty(join);
   const Member* holder = member_before(turn);
-  return tree->world_size() == join.world_size && tree->parent() == join.remaining[1] &&
-         (holder == nullptr || holder->nonce == join.nonce);
+  const bool is_its = holder != nullptr && holder->nonce == join.nonce;
+  const bool is_alone = is_its && tree->membership().known().size() == 1;
+  return tree->world_size() == join.world_size && (holder == nullptr || is_its) &&
+         (is_alone || tree->parent() == join.remaining[1]);
 }
 
 // Whether its route leads on to a node that it has not visited.

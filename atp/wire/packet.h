@@ -21,6 +21,11 @@ typedef __UINT64_TYPE__ atp_u64;
 /* What a job with a key adds to each packet: the number of the key, and 64 bits of tag. */
 #define ATP_TAG_WORDS 3
 #define ATP_TAG_BYTES 12
+/* Two tenants may use the same job number. So the driver of a node with keys checks and removes the
+ * tag, and writes the number of its tenant in the place of tag_words; before it sends a packet, it
+ * makes the tag of the tenant that stands there. Drivers write this one if the byte that must be 0
+ * is not. */
+#define ATP_TENANT_INVALID 0xffff
 #define ATP_DEFAULT_SERVER_PORT 5500
 #define ATP_DEFAULT_SWITCH_PORT 5501
 
@@ -91,8 +96,9 @@ enum atp_offset {
   ATP_AT_NEXT_INDEX = 32, /* … and the same four bytes of a PARAMETER */
   ATP_AT_KIND = 36,
   ATP_AT_HOPS = 37,
-  ATP_AT_TAG_WORDS = 38,
+  ATP_AT_TAG_WORDS = 38, /* on the wire … */
   ATP_AT_ZERO = 39,
+  ATP_AT_TENANT = 38, /* … and the same two bytes between a driver and its node */
   ATP_AT_BITMAP = 40
 };
 
@@ -112,8 +118,7 @@ struct atp_header {
   atp_u32 next_index; /* PARAMETER, else 0 */
   atp_u8 kind;        /* atp_kind */
   atp_u8 hops;        /* nodes that may still pass it on */
-  atp_u8 tag_words;   /* 32-bit words of the tag at the end; 0 once the driver has removed it */
-  atp_u8 zero;
+  atp_u16 tenant;     /* whose job it is, as the driver has numbered them; 0: no keys */
 };
 
 static inline atp_u16 atp_load16(const atp_u8 *p) { return (atp_u16)((p[0] << 8) | p[1]); }
@@ -180,8 +185,7 @@ static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
   h->next_index = h->type == ATP_PARAMETER ? atp_load32(p + ATP_AT_NEXT_INDEX) : 0;
   h->kind = p[ATP_AT_KIND];
   h->hops = p[ATP_AT_HOPS];
-  h->tag_words = p[ATP_AT_TAG_WORDS];
-  h->zero = p[ATP_AT_ZERO];
+  h->tenant = atp_load16(p + ATP_AT_TENANT);
 }
 
 static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
@@ -199,8 +203,7 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store32(p + ATP_AT_MAGNITUDE, h->type == ATP_PARAMETER ? h->next_index : h->magnitude);
   p[ATP_AT_KIND] = h->kind;
   p[ATP_AT_HOPS] = h->hops;
-  p[ATP_AT_TAG_WORDS] = h->tag_words;
-  p[ATP_AT_ZERO] = h->zero;
+  atp_store16(p + ATP_AT_TENANT, h->tenant);
 }
 
 /* MurmurHash3's 32-bit finalizer: h in docs/protocol.md, which places fragments (§5) and moves

@@ -54,7 +54,7 @@ ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   }
   // The classes of more than 64 ranks would not fit into 16 bits.
   const bool is_too_wide = h.kind == ATP_KIND_SUM_BLOCKS_INT16 && h.bitmap_words > 1;
-  if (atp_kind_known(h.kind) == 0 || is_too_wide || h.tag_words != 0 || h.zero != 0) {
+  if (atp_kind_known(h.kind) == 0 || is_too_wide || h.tenant == ATP_TENANT_INVALID) {
     return ParseError::kUnknownKind;
   }
   const std::uint32_t most = carries_values(h) ? atp_most_values(h.kind, ATP_VALUES_MAX) : 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,12 +30,25 @@ enum class PacketType : std::uint8_t {
 
 std::string_view to_string(PacketType type);
 
-// One start of one job; the wire repeats it in every packet.
+// One start of one job. The wire repeats number and incarnation in every packet; whose job it is
+// follows from the packet's tag, so ranks do not ask (docs/protocol.md §2, *Keys*).
 struct JobKey {
   std::uint32_t job = 0;
   std::uint32_t incarnation = 0;
-  auto operator<=>(const JobKey&) const = default;
+  std::uint16_t tenant = 0;  // 0: no keys
+
+  bool operator==(const JobKey&) const = default;
+  // All incarnations of a tenant's job are adjacent, and so are all jobs of a number.
+  std::strong_ordering operator<=>(const JobKey& other) const {
+    if (job != other.job) return job <=> other.job;
+    if (tenant != other.tenant) return tenant <=> other.tenant;
+    return incarnation <=> other.incarnation;
+  }
 };
+
+inline bool same_job(const JobKey& a, const JobKey& b) {
+  return a.job == b.job && a.tenant == b.tenant;
+}
 
 // What identifies a fragment: two packets belong to the same one only if all of this agrees.
 struct Identity {
@@ -72,7 +86,7 @@ struct PacketView {
   std::size_t switches_passed() const {
     return header.hops <= ATP_HOPS ? std::size_t{ATP_HOPS} - header.hops : std::size_t{ATP_HOPS};
   }
-  JobKey job() const { return {header.job, header.incarnation}; }
+  JobKey job() const { return {header.job, header.incarnation, header.tenant}; }
   Identity identity() const { return {job(), header.stream, header.sequence, header.operation}; }
 };
 

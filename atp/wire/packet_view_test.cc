@@ -117,8 +117,6 @@ TEST(Packet, EachDefectHasItsError) {
       {"16 bits, and more ranks than they allow", ATP_AT_KIND, ATP_KIND_SUM_BLOCKS_INT16,
        ParseError::kUnknownKind},
       {"a kind of a later version", ATP_AT_KIND, 0x20, ParseError::kUnknownKind},
-      {"a tag", ATP_AT_TAG_WORDS, 1, ParseError::kUnknownKind},
-      {"a byte that must be 0", ATP_AT_ZERO, 1, ParseError::kUnknownKind},
       {"values of two bytes", ATP_AT_KIND, ATP_KIND_EXPONENTS, ParseError::kBadLength},
       {"no bitmap", ATP_AT_BITMAP_WORDS, 0, ParseError::kBadBitmapWidth},
       {"17 words", ATP_AT_BITMAP_WORDS, 17, ParseError::kBadBitmapWidth},
@@ -141,6 +139,9 @@ TEST(Packet, EachDefectHasItsError) {
   Bytes longer = kGolden;
   longer.push_back(0);
   EXPECT_EQ(error_of(longer), ParseError::kBadLength);
+  Bytes of_nobody = kGolden;
+  atp_store16(&of_nobody[ATP_AT_TENANT], ATP_TENANT_INVALID);
+  EXPECT_EQ(error_of(of_nobody), ParseError::kUnknownKind);
 }
 
 TEST(Packet, AnUnknownVersionNeedsOnlyTheFirst12Bytes) {

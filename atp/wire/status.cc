@@ -99,9 +99,6 @@ std::string_view to_string(KeyProblem problem) {
     case KeyProblem::kNoKeys:
       return "the rank has a key, and the node none: start the node with --keys FILE, or the rank "
              "without ATP_KEY_FILE";
-    case KeyProblem::kOthersJob:
-      return "another tenant's job has the same number: choose another ATP_JOB";
-    case KeyProblem::kNoRoom: return "the node serves as many jobs with keys as it can hold";
     case KeyProblem::kCount: break;
   }
   return "unknown problem";

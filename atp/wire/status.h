@@ -70,8 +70,6 @@ enum class KeyProblem : std::uint16_t {
   kUnknownKey = 2,  // the node has no key of this name
   kWrongTag = 3,    // another key of the same name, or an address other than the tagged one
   kNoKeys = 4,      // the JOIN has a tag, and the node no keys
-  kOthersJob = 5,   // the job's number is in use by another tenant
-  kNoRoom = 6,      // the node has the keys of as many jobs as it can hold
   kCount,
 };
 

@@ -67,19 +67,25 @@ def test_a_key_is_made_once_and_only_its_owner_may_read_it(tmp_path):
     assert wrong.returncode == 2 and '"a/b" is not a tenant\'s name' in wrong.stderr
 
 
-def test_a_job_with_a_key_sums_through_nodes_that_have_it(cluster, keys):
-    vision, speech = keys("vision"), keys("speech")
-    start_nodes(cluster, "--keys", keys("all", "vision", "speech"))
-    jobs = [
-        cluster.start_ranks(3, short_bench(cluster), ATP_KEY_FILE=vision, ATP_JOB=7),
-        [
-            cluster.start_rank(
-                i, 2, short_bench(cluster), f"speech{i}", ATP_KEY_FILE=speech, ATP_JOB=8
-            )
-            for i in range(2)
-        ],
+def test_jobs_of_one_number_and_incarnation_sum_for_each_tenant_alone(cluster, keys):
+    tenants = {"vision": (), "speech": ("--average",), "audio": ("--dtype", "int32")}
+    files = {tenant: keys(tenant) for tenant in tenants}
+    # Nodes number tenants as they read them, and need not agree.
+    cluster.start_server("--keys", keys("one order", *tenants))
+    cluster.start_switch("--keys", keys("another", *reversed(tenants)))
+    ranks = [
+        cluster.start_rank(
+            i,
+            2,
+            [*short_bench(cluster), *options],
+            f"{tenant}{i}",
+            ATP_KEY_FILE=files[tenant],
+            ATP_JOB=7,
+        )
+        for tenant, options in tenants.items()
+        for i in range(2)
     ]
-    for rank in sum(jobs, []):
+    for rank in ranks:
         code, output = ends(rank)
         assert code == 0, output
         assert "348 values" not in output  # the route's maximum is given by the test
@@ -175,36 +181,45 @@ def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
         assert "has no key of the tenant's name" in output, output
 
 
-def test_the_status_names_the_tenant_of_each_job(cluster, keys):
+def test_two_tenants_jobs_of_one_number_are_told_apart_and_end_alone(cluster, keys):
     vision, speech = keys("vision"), keys("speech")
     start_nodes(cluster, "--keys", keys("all", "vision", "speech"))
     ranks = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=vision, ATP_JOB=7)
     ranks += [
         cluster.start_rank(
-            i, 2, cluster.endless_bench(), f"speech{i}", ATP_KEY_FILE=speech, ATP_JOB=8
+            i, 2, cluster.endless_bench(), f"speech{i}", ATP_KEY_FILE=speech, ATP_JOB=7
         )
         for i in range(2)
     ]
     for rank in (ranks[0], ranks[2]):
         cluster.wait_until(lambda r=rank: "values per fragment" in r.output(), "both jobs", SECONDS)
 
-    def tenants(address):
-        jobs = json.loads(atp("status", address, "--json").stdout)["jobs"]
-        return {job["job"]: job["tenant"] for job in jobs}
+    def tenants(jobs):
+        return sorted((job["job"], job["incarnation"], job["tenant"]) for job in jobs)
 
+    both = [(7, 1, "speech"), (7, 1, "vision")]
     for address in (cluster.server_address, cluster.switch_address):
-        assert tenants(address) == {7: "vision", 8: "speech"}
+        status = json.loads(atp("status", address, "--json").stdout)
+        assert tenants(status["jobs"]) == both
         table = atp("status", address).stdout
         assert re.search(r"^ +7 +1 +vision ", table, re.MULTILINE), table
-        assert re.search(r"^ +8 +1 +speech ", table, re.MULTILINE), table
+        assert re.search(r"^ +7 +1 +speech ", table, re.MULTILINE), table
     view = View(cluster, cluster.server_address)
     now = view.wait_for(lambda now: len(now["jobs"]) == 2, "both jobs")
-    assert {job["job"]: job["tenant"] for job in now["jobs"]} == {7: "vision", 8: "speech"}
+    assert tenants(now["jobs"]) == both
+
     keys("all", "speech")
-    cluster.server.signal(signal.SIGHUP)
-    cluster.wait_until(
-        lambda: tenants(cluster.server_address) == {7: None, 8: "speech"}, "the keys", SECONDS
-    )
+    for node in (cluster.server, cluster.switch):
+        node.signal(signal.SIGHUP)
+    for rank in ranks[:2]:
+        assert ends(rank)[0] == 1, rank.output()
+    status = json.loads(atp("status", cluster.server_address, "--json").stdout)
+    assert tenants(status["jobs"]) == both[:1]
+    assert tenants(status["failures"]) == both[1:]
+    assert "job 7 of vision has failed" in cluster.server.output()
+    assert "job 7 of speech" not in cluster.server.output()
+    for rank in ranks[2:]:
+        assert rank.running() and "answer" not in rank.output(), rank.output()
 
 
 def test_a_status_of_nodes_without_keys_has_no_tenants(cluster):

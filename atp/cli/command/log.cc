@@ -37,7 +37,7 @@ class JsonMessage : public spdlog::custom_flag_formatter {
 // call, so it need not be copied.
 thread_local const LogAbout* about_now = nullptr;
 
-// `, "job": 7, "incarnation": 1, "ranks": [2]`, as far as they are known.
+// `, "job": 7, "incarnation": 1, "tenant": "vision", "ranks": [2]`, as far as they are known.
 class JsonAbout : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -47,6 +47,7 @@ class JsonAbout : public spdlog::custom_flag_formatter {
     if (about_now->incarnation) {
       text += fmt::format(R"(, "incarnation": {})", *about_now->incarnation);
     }
+    if (!about_now->tenant.empty()) text += fmt::format(R"(, "tenant": "{}")", about_now->tenant);
     if (!about_now->ranks.empty()) {
       text += fmt::format(R"(, "ranks": [{}])", fmt::join(about_now->ranks, ", "));
     }

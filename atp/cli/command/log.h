@@ -39,6 +39,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 struct LogAbout {
   std::optional<std::uint32_t> job;
   std::optional<std::uint32_t> incarnation;
+  std::string tenant = {};  // whose job it is; empty: no keys
   std::vector<std::uint32_t> ranks;
   bool operator==(const LogAbout&) const = default;
 };

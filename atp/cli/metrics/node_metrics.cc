@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,9 +71,10 @@ class Writer {
 
   // A job may have several stream ranges.
   std::size_t jobs_known() const {
-    std::set<std::pair<std::uint64_t, std::uint64_t>> jobs;
+    std::set<std::tuple<std::uint64_t, std::string, std::uint64_t>> jobs;
     for (const Json& job : status_.at("jobs")) {
-      jobs.emplace(job.at("job").get<std::uint64_t>(), job.at("incarnation").get<std::uint64_t>());
+      jobs.emplace(job.at("job").get<std::uint64_t>(), job.value("tenant", ""),
+                   job.at("incarnation").get<std::uint64_t>());
     }
     return jobs.size();
   }
@@ -98,9 +101,13 @@ class Writer {
   void begin(std::string_view name) { begin_metric(name, out_); }
 
   static MetricLabels labels_of(const Job& job) {
-    return {{"job_id", whole(*job.status, "job")},
-            {"incarnation", whole(*job.status, "incarnation")},
-            {"first_stream", whole(*job.status, "first_stream")}};
+    MetricLabels labels{{"job_id", whole(*job.status, "job")},
+                        {"incarnation", whole(*job.status, "incarnation")},
+                        {"first_stream", whole(*job.status, "first_stream")}};
+    // On a node with keys, since two tenants may use the same number.
+    const auto tenant = job.status->find("tenant");
+    if (tenant != job.status->end()) labels.emplace_back("tenant", tenant->get<std::string>());
+    return labels;
   }
   static MetricLabels labels_of(const Job& job, std::string_view name, std::string value) {
     MetricLabels labels = labels_of(job);

@@ -134,6 +134,19 @@ TEST(NodeMetrics, SayWhetherTheNodeDrainsAndHowManyJobsAreLeft) {
   EXPECT_THAT(text_of(one), HasSubstr("atp_node_jobs 1\n"));
 }
 
+TEST(NodeMetrics, TellTwoTenantsJobsOfOneNumberApart) {
+  Json one = status("server");
+  one["jobs"].push_back(one["jobs"][0]);
+  one["jobs"][0]["tenant"] = "vision";
+  one["jobs"][1]["tenant"] = "speech";
+  for (const char* tenant : {"vision", "speech"}) {
+    EXPECT_THAT(
+        text_of(one),
+        HasSubstr(fmt::format("first_stream=\"0\",tenant=\"{}\",state=\"joined\"}} 2\n", tenant)));
+  }
+  EXPECT_THAT(text_of(one), HasSubstr("atp_node_jobs 2\n"));
+}
+
 TEST(NodeMetrics, AreLimitedAndKeepTheLatestRanks) {
   Json many = status("server");
   const Json job = many["jobs"][0];

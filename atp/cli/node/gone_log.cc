@@ -12,13 +12,6 @@
 namespace atp {
 namespace {
 
-LogLine line(const JobKey& job, const RankSet& ranks, const char* what) {
-  LogLine line{.text = fmt::format("job {}: {} {}", job.job, ranks_text(ranks), what),
-               .about = {.job = job.job, .incarnation = job.incarnation, .ranks = {}}};
-  ranks.for_each([&](Rank rank) { line.about.ranks.push_back(rank); });
-  return line;
-}
-
 // Adds to the last entry if it is of the same job: a node lists a job's ranges one after another.
 void add(std::vector<GoneRanks>& all, const JobKey& job, const RankSet& left, const RankSet& lost) {
   if (all.empty() || all.back().job != job) all.push_back({job, {}, {}});
@@ -48,10 +41,8 @@ std::vector<LogLine> FailureLog::lines(const JobFailures& failures) {
   const auto kept = static_cast<std::uint64_t>(std::distance(failures.begin(), failures.end()));
   const std::uint64_t fresh = std::min(failures.added() - logged_, kept);
   for (const JobFailure* one = failures.end() - fresh; one != failures.end(); ++one) {
-    lines.push_back({.text = fmt::format("job {} has failed: {}", one->job.job, failure_text(*one)),
-                     .about = {.job = one->job.job,
-                               .incarnation = one->job.incarnation,
-                               .ranks = {static_cast<std::uint32_t>(one->rank)}}});
+    lines.push_back({fmt::format("{} has failed: {}", names_.text(one->job), failure_text(*one)),
+                     names_.about(one->job, RankSet::of(one->rank))});
   }
   logged_ = failures.added();
   return lines;
@@ -59,16 +50,20 @@ std::vector<LogLine> FailureLog::lines(const JobFailures& failures) {
 
 std::vector<LogLine> GoneLog::lines(const std::vector<GoneRanks>& now_gone) {
   std::vector<LogLine> lines;
+  const auto add_line = [&](const JobKey& job, const RankSet& ranks, const char* what) {
+    lines.push_back({fmt::format("{}: {} {}", names_.text(job), ranks_text(ranks), what),
+                     names_.about(job, ranks)});
+  };
   std::map<JobKey, GoneRanks> known;
   for (const GoneRanks& gone : now_gone) {
     const auto before = known_.find(gone.job);
     const GoneRanks none{gone.job, {}, {}};
     const GoneRanks& old = before == known_.end() ? none : before->second;
     if (const RankSet left = gone.left - old.left; !left.empty()) {
-      lines.push_back(line(gone.job, left, "left"));
+      add_line(gone.job, left, "left");
     }
     if (const RankSet lost = gone.lost - old.lost; !lost.empty()) {
-      lines.push_back(line(gone.job, lost, "silent for a lease: lost"));
+      add_line(gone.job, lost, "silent for a lease: lost");
     }
     known.emplace(gone.job, gone);
   }

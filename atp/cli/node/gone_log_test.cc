@@ -39,6 +39,15 @@ TEST(GoneLog, NamesEachRankOnceWithItsJobAsFields) {
   EXPECT_EQ(more[0].about.ranks, (std::vector<std::uint32_t>{0, 1}));
 }
 
+TEST(GoneLog, TellsTwoTenantsJobsOfOneNumberApart) {
+  const Keyring keys(Keyring::Side::kNode, {{.name = "vision"}, {.name = "speech"}});
+  GoneLog log{JobNames(&keys)};
+  const auto lines = log.lines({{{7, 1, 1}, ranks({2}), {}}, {{7, 1, 2}, ranks({2}), {}}});
+  EXPECT_EQ(texts(lines), (Texts{"job 7 of vision: rank 2 left", "job 7 of speech: rank 2 left"}));
+  EXPECT_EQ(lines[1].about,
+            (LogAbout{.job = 7, .incarnation = 1, .tenant = "speech", .ranks = {2}}));
+}
+
 TEST(GoneLog, ForgetsJobsThatHaveEndedAndKeepsIncarnationsApart) {
   GoneLog log;
   log.lines({{kJob, ranks({2}), {}}});

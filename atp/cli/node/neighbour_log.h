@@ -7,6 +7,7 @@
 
 #include "atp/base/time.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/node/node_keys.h"
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
 
@@ -41,10 +42,13 @@ inline std::vector<SilentParent> silent_parents_of(const Server&, Instant) { ret
 
 class ParentLog {
  public:
+  explicit ParentLog(const JobNames& names = JobNames()) : names_(names) {}
+
   // The lines for parents that have fallen silent, or have answered again, since the last call.
   std::vector<LogLine> lines(const std::vector<SilentParent>& silent);
 
  private:
+  const JobNames names_;
   std::map<Endpoint, JobKey> known_;
 };
 

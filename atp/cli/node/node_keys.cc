@@ -65,9 +65,26 @@ void NodeKeys::reload() {
     log_error("{}; the keys stay as they are", tenants.error().message);
     return;
   }
-  log_info("read the keys of {} from {} again: {}", count_of(tenants.value().size()), path_,
-           changes_text(ring_.tenants(), tenants.value()));
-  ring_.replace(std::move(tenants).value());
+  const std::string news =
+      fmt::format("read the keys of {} from {} again: {}", count_of(tenants.value().size()), path_,
+                  changes_text(ring_.tenants(), tenants.value()));
+  if (const Status replaced = ring_.replace(std::move(tenants).value()); !replaced) {
+    log_error("{}: {}; the keys stay as they are", path_, replaced.error().message);
+    return;
+  }
+  log_info("{}", news);
+}
+
+std::string JobNames::text(const JobKey& job) const {
+  const std::string of = tenant(job);
+  return fmt::format("job {}{}", job.job, of.empty() ? "" : " of " + of);
+}
+
+LogAbout JobNames::about(const JobKey& job, const RankSet& ranks) const {
+  LogAbout about{
+      .job = job.job, .incarnation = job.incarnation, .tenant = tenant(job), .ranks = {}};
+  ranks.for_each([&](Rank rank) { about.ranks.push_back(rank); });
+  return about;
 }
 
 void KeyRefusalLog::add(Instant now, const Endpoint& from, std::span<const std::uint8_t> join,
@@ -89,7 +106,7 @@ void KeyRefusalLog::add(Instant now, const Endpoint& from, std::span<const std::
                       ? "; the job of this number that runs here is not affected (if you have not "
                         "just started a rank there, somebody forges packets)"
                       : ""),
-      {.job = packet.header.job, .incarnation = packet.header.incarnation, .ranks = {rank}});
+      JobNames().about(packet.job(), RankSet::of(static_cast<Rank>(rank))));
 }
 
 }  // namespace atp

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "atp/base/rank_set.h"
 #include "atp/base/time.h"
+#include "atp/cli/command/log.h"
 #include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/waker.h"
 #include "atp/wire/endpoint.h"
@@ -35,6 +37,21 @@ class NodeKeys {
 
   const std::string path_;
   Keyring ring_;
+};
+
+// How a node's log names its jobs: "job 7", or with keys, where others may have a job 7 too, "job 7
+// of vision".
+class JobNames {
+ public:
+  explicit JobNames(const Keyring* keys = nullptr) : keys_(keys) {}
+  std::string text(const JobKey& job) const;
+  LogAbout about(const JobKey& job, const RankSet& ranks = {}) const;
+
+ private:
+  std::string tenant(const JobKey& job) const {
+    return keys_ == nullptr ? "" : keys_->name_of(job.tenant);
+  }
+  const Keyring* keys_;
 };
 
 // One line per host and problem, at most one in ten seconds, because a rank repeats its JOIN and a

@@ -166,11 +166,9 @@ Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   return json;
 }
 
-// On a node with keys; null if the name is no longer in the file.
-void add_tenant(Json& job, const Keyring* keys, std::uint32_t tenant) {
-  if (keys == nullptr) return;
-  const std::optional<std::string> name = keys->name_of(tenant);
-  job["tenant"] = name ? Json(*name) : Json();
+// On a node with keys.
+void add_tenant(Json& job, const Keyring* keys, const JobKey& key) {
+  if (keys != nullptr) job["tenant"] = keys->name_of(key.tenant);
 }
 
 // The nonzero counters with the prefix "drop_", without the prefix.
@@ -295,7 +293,7 @@ StatusDocument status_of(std::string_view role, std::string_view listen, const S
   bool has_switches = own[ServerCounter::kFragmentsCompletedInLeastPackets] > 0;
   server.for_each_job(now, [&](const JobSummary& job) {
     jobs.push_back(json_of(job, now));
-    add_tenant(jobs.back(), keys, job.tenant);
+    add_tenant(jobs.back(), keys, job.terms.key);
     has_switches |= job.has_switches;
   });
   json["has_switches"] = has_switches;
@@ -308,6 +306,7 @@ StatusDocument status_of(std::string_view role, std::string_view listen, const S
                                 {"why", failure_text(failure)},
                                 {"ago_s", ago.count()},
                                 {"since_s", seconds_since_1970() - ago.count()}});
+    add_tenant(json["failures"].back(), keys, failure.job);
   }
   return finish(std::move(json), std::move(jobs), counters);
 }
@@ -326,7 +325,7 @@ StatusDocument status_of(std::string_view role, std::string_view listen, const S
   Json jobs = Json::array();
   node.for_each_tree([&](const Tree& tree, const atp_share& share) {
     jobs.push_back(json_of(tree, share, now));
-    add_tenant(jobs.back(), keys, tree.tenant());
+    add_tenant(jobs.back(), keys, tree.job());
   });
   return finish(std::move(json), std::move(jobs), counters);
 }

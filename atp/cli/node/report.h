@@ -65,7 +65,7 @@ std::string stuck_text(const StuckRanks& stuck);
 // "rank 1 (10.0.1.1) left: its process was killed by signal 9 (Killed)", or that it was lost.
 std::string failure_text(const JobFailure& failure);
 
-// How many jobs the node knows: pairs of number and incarnation, whatever their stream ranges.
+// How many jobs the node knows: each incarnation is one, whatever its stream ranges.
 std::size_t jobs_of(const Server& server, Instant now);
 std::size_t jobs_of(const SwitchNode& node, Instant now);
 

@@ -122,7 +122,8 @@ enum class ServeEnd { kSignal, kDrained };
 template <class Node>
 class JobWatch {
  public:
-  explicit JobWatch(Node& node) : node_(node) {}
+  JobWatch(Node& node, const JobNames& names)
+      : node_(node), stuck_(names), gone_(names), parents_(names), failures_(names) {}
 
   void start_drain(Instant now) {
     node_.drain();
@@ -177,9 +178,6 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   if (!waker) throw std::runtime_error(waker.error().message);
   const StopSignals stop_signals(*waker.value(), true);
   Keyring* const ring = keys == nullptr ? nullptr : &keys->ring();
-  if (ring != nullptr) {
-    ring->ask_for_jobs([&node](std::uint32_t job) { return node.knows_job(job); });
-  }
   const auto status = start_status(socket, options, *waker.value());
   const auto metrics = start_metrics(options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
@@ -201,7 +199,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
     if (!service || !service->is_asked()) return;
     service->answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
-  JobWatch<Node> watch(node);
+  JobWatch<Node> watch(node, JobNames(ring));
   UnreachableLog unreachable;
   const auto between_packets = [&](Instant now) {
     if (StopSignals::take_reload()) reload(keys);

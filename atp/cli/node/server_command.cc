@@ -60,7 +60,7 @@ ServeEnd serve_one(const ServerOptions& options) {
   config.boot_id = random_seed();
   config.seed = random_seed();
   const auto keys = NodeKeys::open(options.serve.keys);
-  if (keys) config.owners = &keys->ring();
+  if (keys) config.quotas = &keys->ring();
   config.wmax = options.window;
   config.timing.lease = Duration(static_cast<Duration::rep>(options.lease_s * 1e9));
   config.max_value_count = value_count(options.serve, listen);

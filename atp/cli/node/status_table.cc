@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,17 @@ std::string workers(const json& job) {
   return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
 }
 
+std::string tenant_of(const json& job) {
+  const bool is_known = job.contains("tenant") && !job.at("tenant").is_null();
+  return is_known ? word(job, "tenant") : "";
+}
+
+// "job 7", or "job 7 of vision".
+std::string name_of(const json& job) {
+  const std::string of = tenant_of(job);
+  return fmt::format("job {}{}", number(job, "job"), of.empty() ? "" : " of " + of);
+}
+
 // A table of jobs, with a column for their tenants if the node has keys.
 class JobTable {
  public:
@@ -89,15 +101,12 @@ class JobTable {
   void add(const json& job, std::vector<std::string> cells) {
     cells.insert(cells.begin(), {fmt::format("{}", number(job, "job")),
                                  fmt::format("{}", number(job, "incarnation"))});
-    table_.add(with_tenant(std::move(cells), tenant_of(job)));
+    const std::string tenant = tenant_of(job);
+    table_.add(with_tenant(std::move(cells), tenant.empty() ? "-" : tenant));
   }
   std::string text() const { return table_.empty() ? "  no jobs\n" : table_.text(); }
 
  private:
-  static std::string tenant_of(const json& job) {
-    const bool is_known = job.contains("tenant") && !job.at("tenant").is_null();
-    return is_known ? word(job, "tenant") : "-";
-  }
   std::vector<std::string> with_tenant(std::vector<std::string> cells, std::string tenant) const {
     if (has_tenants_) cells.insert(cells.begin() + 2, std::move(tenant));
     return cells;
@@ -122,7 +131,7 @@ std::string stuck_lines(const json& status) {
     }
     const auto operation = stuck.find("operation");  // absent in the status of earlier releases
     const bool is_known = operation != stuck.end() && operation->is_string();
-    text += fmt::format("  job {} has waited {:.1f} s for {} {}{}\n", number(job, "job"),
+    text += fmt::format("  {} has waited {:.1f} s for {} {}{}\n", name_of(job),
                         stuck.at("waited_s").get<double>(),
                         stuck.at("ranks").size() == 1 ? "rank" : "ranks", names,
                         is_known ? " in " + word(stuck, "operation") : "");
@@ -152,9 +161,9 @@ std::string lateness_lines(const json& status) {
     }
     if (latest == nullptr) continue;
     text += fmt::format(
-        "  job {}: rank {} lags most: its first packets by {} (p99 {}), its last by {} (p99 "
+        "  {}: rank {} lags most: its first packets by {} (p99 {}), its last by {} (p99 "
         "{})\n",
-        number(job, "job"), number(*latest, "rank"), milliseconds(*latest, "first_p50_us"),
+        name_of(job), number(*latest, "rank"), milliseconds(*latest, "first_p50_us"),
         milliseconds(*latest, "first_p99_us"), milliseconds(*latest, "last_p50_us"),
         milliseconds(*latest, "last_p99_us"));
   }
@@ -168,8 +177,7 @@ std::string failure_lines(const json& status) {
   for (const json& one : status.value("failures", json::array())) {
     const double ago = one.at("ago_s").get<double>();
     if (ago > kWorthALineS) continue;
-    text += fmt::format("  job {} failed {:.1f} s ago: {}\n", number(one, "job"), ago,
-                        word(one, "why"));
+    text += fmt::format("  {} failed {:.1f} s ago: {}\n", name_of(one), ago, word(one, "why"));
   }
   return text;
 }
@@ -216,9 +224,9 @@ std::string drops_text(const json& status) {
 }  // namespace
 
 std::size_t jobs_in(const json& status) {
-  std::set<std::pair<std::uint64_t, std::uint64_t>> jobs;
+  std::set<std::tuple<std::uint64_t, std::string, std::uint64_t>> jobs;
   for (const json& job : status.at("jobs")) {
-    jobs.emplace(number(job, "job"), number(job, "incarnation"));
+    jobs.emplace(number(job, "job"), tenant_of(job), number(job, "incarnation"));
   }
   return jobs.size();
 }

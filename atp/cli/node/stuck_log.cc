@@ -11,12 +11,6 @@ std::string tenths_text(Duration duration) {
   return seconds_text(duration - duration % std::chrono::milliseconds(100));
 }
 
-LogAbout about(const JobKey& job, const RankSet& ranks) {
-  LogAbout about{.job = job.job, .incarnation = job.incarnation, .ranks = {}};
-  ranks.for_each([&](Rank rank) { about.ranks.push_back(rank); });
-  return about;
-}
-
 }  // namespace
 
 std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, Instant now) {
@@ -37,16 +31,16 @@ std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, I
     episode.named_at = now;
     episode.text = stuck_text(stuck);
     episode.ranks = ranks;
-    lines.push_back({fmt::format("job {} has waited {} for {}", stuck.job.job,
+    lines.push_back({fmt::format("{} has waited {} for {}", names_.text(stuck.job),
                                  tenths_text(stuck.waited), episode.text),
-                     about(stuck.job, ranks)});
+                     names_.about(stuck.job, ranks)});
   }
   for (auto& [key, episode] : episodes_) {
     if (episode.is_there) continue;
     if (!episode.named.empty()) {
-      lines.push_back({fmt::format("job {} no longer waits for {}, after {}", key.job.job,
+      lines.push_back({fmt::format("{} no longer waits for {}, after {}", names_.text(key.job),
                                    episode.text, tenths_text(episode.waited)),
-                       about(key.job, episode.ranks)});
+                       names_.about(key.job, episode.ranks)});
     }
     episode.named.clear();
     episode.waited = {};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "atp/cli/command/log.h"
+#include "atp/cli/node/node_keys.h"
 #include "atp/cli/node/report.h"
 
 // The log lines of a switch or server about ranks that hold up their job: one when that begins, one
@@ -26,6 +27,8 @@ class StuckLog {
   // How long ranks may have been waited for before they are logged without the operation's name.
   static constexpr Duration kPatience = std::chrono::milliseconds(1500);
 
+  explicit StuckLog(const JobNames& names = JobNames()) : names_(names) {}
+
   // The lines for what has begun or ended since the last call.
   std::vector<LogLine> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
 
@@ -45,6 +48,7 @@ class StuckLog {
     RankSet named_last;
     Instant named_at{};
   };
+  const JobNames names_;
   std::map<Key, Episode> episodes_;
 };
 

@@ -93,7 +93,7 @@ ServeEnd serve_one(const SwitchOptions& options) {
   config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
   const auto keys = NodeKeys::open(options.serve.keys);
-  if (keys) config.owners = &keys->ring();
+  if (keys) config.quotas = &keys->ring();
   check_memory(config);
   const UdpSocket socket = open_socket(listen);
   SwitchNode node(config);

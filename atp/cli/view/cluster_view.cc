@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::size_t kMostUnasked = 64;
 
-using JobName = std::pair<std::uint64_t, std::uint64_t>;
-
 class Builder {
  public:
   Builder(const ViewSite& site, const std::vector<NodeRecord>& records, const ClusterView& before)
@@ -104,7 +102,7 @@ class Builder {
     for (const NodeRecord& record : records_) {
       if (!record.status()) continue;
       for (const FailedJob& failure : record.status()->failures) {
-        if (view_.find_failure(failure.job, failure.incarnation) == nullptr) {
+        if (view_.find_failure(name_of_job(failure)) == nullptr) {
           view_.failures.push_back(failure);
         }
       }
@@ -117,7 +115,7 @@ class Builder {
       if (!tells_jobs(i)) continue;
       const auto& jobs = records_[i].status()->jobs;
       for (std::size_t k = 0; k < jobs.size(); ++k) {
-        told[{jobs[k].job, jobs[k].incarnation}].emplace_back(i, k);
+        told[name_of_job(jobs[k])].emplace_back(i, k);
       }
     }
     for (auto& [name, parts] : told) {
@@ -130,14 +128,14 @@ class Builder {
 
   void add_job(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
                bool is_known) {
-    JobView job{.job = name.first, .incarnation = name.second, .is_known = is_known};
+    const auto& [number, tenant, incarnation] = name;
+    JobView job{.job = number, .incarnation = incarnation, .tenant = tenant, .is_known = is_known};
     std::map<std::uint32_t, RankView> ranks;
     double could = 0, did = 0;
     for (const auto& [node, k] : parts) {
       const JobStatus& part = records_[node].status()->jobs[k];
       job.world_size = std::max(job.world_size, part.world_size);
       job.is_joining |= part.joining;
-      if (job.tenant.empty()) job.tenant = part.tenant;
       add_states(part, ranks);
       if (part.stuck) job.waited_s = std::max(job.waited_s, part.stuck->waited_s);
       if (part.stuck && job.waits_in.empty()) job.waits_in = part.stuck->operation;
@@ -191,12 +189,12 @@ class Builder {
       const auto& status = records_[i].status();
       if (!status || !status->is_switch || !is_up(i)) continue;
       for (const JobStatus& tree : status->jobs) {
-        if (JobName(tree.job, tree.incarnation) != name) continue;
+        if (name_of_job(tree) != name) continue;
         for (const std::uint32_t rank : tree.joined) on_way[rank].insert(i);
         if (const auto parent = index_of(tree.parent)) arrows.emplace(i, *parent);
       }
     }
-    const JobView* old = before_.find_job(name.first, name.second);
+    const JobView* old = before_.find_job(name);
     for (auto& [rank, view] : ranks) {
       if (view.state == RankState::kMissing) continue;
       if (old != nullptr) remember(*old, view);
@@ -231,7 +229,7 @@ class Builder {
       const auto& status = records_[i].status();
       if (!status || !is_up(i)) continue;
       for (const JobStatus& job : status->jobs) {
-        if (JobName(job.job, job.incarnation) != name) continue;
+        if (name_of_job(job) != name) continue;
         for (const RankDelay& delay : job.delays) {
           const auto at = ranks.find(delay.rank);
           if (at == ranks.end()) continue;
@@ -259,17 +257,15 @@ RankList JobView::in(RankState state) const {
   return list;
 }
 
-const FailedJob* ClusterView::find_failure(std::uint64_t job, std::uint64_t incarnation) const {
-  const auto found = std::find_if(failures.begin(), failures.end(), [&](const FailedJob& one) {
-    return one.job == job && one.incarnation == incarnation;
-  });
+const FailedJob* ClusterView::find_failure(const JobName& name) const {
+  const auto found = std::find_if(failures.begin(), failures.end(),
+                                  [&](const FailedJob& one) { return name_of_job(one) == name; });
   return found == failures.end() ? nullptr : &*found;
 }
 
-const JobView* ClusterView::find_job(std::uint64_t job, std::uint64_t incarnation) const {
-  const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const JobView& one) {
-    return one.job == job && one.incarnation == incarnation;
-  });
+const JobView* ClusterView::find_job(const JobName& name) const {
+  const auto found = std::find_if(jobs.begin(), jobs.end(),
+                                  [&](const JobView& one) { return name_of_job(one) == name; });
   return found == jobs.end() ? nullptr : &*found;
 }
 

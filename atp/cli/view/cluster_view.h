@@ -81,8 +81,8 @@ struct ClusterView {
   std::vector<JobView> jobs;
   std::vector<FailedJob> failures;  // of all servers; each keeps its last ones
 
-  const FailedJob* find_failure(std::uint64_t job, std::uint64_t incarnation) const;
-  const JobView* find_job(std::uint64_t job, std::uint64_t incarnation) const;
+  const FailedJob* find_failure(const JobName& name) const;
+  const JobView* find_job(const JobName& name) const;
 };
 
 // `records` are those of the site's nodes. Uses `before` for the node to which a rank sent last.

@@ -83,16 +83,23 @@ TEST_F(ClusterViewTest, JobsAreListedByServersAndBySwitchesOnlyIfNoServerIsAsked
   ASSERT_EQ(view_.jobs.size(), 1u) << "without a server to ask, the switch is asked";
 }
 
-TEST_F(ClusterViewTest, AJobIsOfTheTenantThatAnyOfItsServersNames) {
+TEST_F(ClusterViewTest, JobsOfTwoTenantsWithTheSameNumberAreTwo) {
   take_running_job();
   look();
   EXPECT_EQ(view_.jobs[0].tenant, "");
-  NodeAnswer server = answer(false, {{.joined = {0, 1}}, {.joined = {0, 1}}});
+  NodeAnswer server = answer(false, {{.joined = {0, 1}}, {.joined = {0, 1, 2}}});
+  server.status.jobs[0].tenant = "speech";
   server.status.jobs[1].tenant = "vision";
+  server.status.failures = {{7, 1, "its rank was lost", "vision"}};
   take(0, server);
   look();
-  ASSERT_EQ(view_.jobs.size(), 1u);
-  EXPECT_EQ(view_.jobs[0].tenant, "vision");
+  ASSERT_EQ(view_.jobs.size(), 2u);
+  EXPECT_EQ(view_.jobs[0].tenant, "speech");
+  EXPECT_EQ(view_.jobs[0].ranks.size(), 2u);
+  EXPECT_EQ(view_.jobs[1].tenant, "vision");
+  EXPECT_EQ(view_.jobs[1].ranks.size(), 3u);
+  EXPECT_EQ(view_.find_failure(name_of_job(view_.jobs[0])), nullptr);
+  EXPECT_NE(view_.find_failure(name_of_job(view_.jobs[1])), nullptr);
 }
 
 TEST_F(ClusterViewTest, TheWorstOfARanksStatesIsShown) {

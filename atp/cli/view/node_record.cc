@@ -74,8 +74,7 @@ std::optional<double> share(double part, double whole) {
 const JobStatus* same_job(const NodeStatus& status, const JobStatus& job) {
   const auto found =
       std::find_if(status.jobs.begin(), status.jobs.end(), [&](const JobStatus& one) {
-        return one.job == job.job && one.incarnation == job.incarnation &&
-               one.first_stream == job.first_stream;
+        return name_of_job(one) == name_of_job(job) && one.first_stream == job.first_stream;
       });
   return found == status.jobs.end() ? nullptr : &*found;
 }

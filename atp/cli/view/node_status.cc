@@ -91,6 +91,11 @@ std::vector<RankDelay> delays_of(const Document& job) {
   return all;
 }
 
+std::string tenant_of(const Document& from) {
+  const auto tenant = from.find("tenant");
+  return tenant == from.end() || tenant->is_null() ? "" : word_of(*tenant);
+}
+
 JobStatus job_of(const Document& from) {
   JobStatus job{.job = count_of(from.at("job")),
                 .incarnation = count_of(from.at("incarnation")),
@@ -112,8 +117,7 @@ JobStatus job_of(const Document& from) {
                 .fragments_summed_in_switches = count(from, "fragments_summed_in_switches"),
                 .has_switches = from.value("has_switches", false)};
   if (const auto parent = from.find("parent"); parent != from.end()) job.parent = word_of(*parent);
-  const auto tenant = from.find("tenant");
-  if (tenant != from.end() && !tenant->is_null()) job.tenant = word_of(*tenant);
+  job.tenant = tenant_of(from);
   return job;
 }
 
@@ -132,8 +136,8 @@ NodeStatus status_of(const Document& document) {
   for (const Document& one : list(document, "failures")) {
     if (status.failures.size() == kMostFailures) break;
     const std::string why = one.at("why").get<std::string>().substr(0, kLongestSentence);
-    status.failures.push_back(
-        {count_of(one.at("job")), count_of(one.at("incarnation")), made_plain(why)});
+    status.failures.push_back({count_of(one.at("job")), count_of(one.at("incarnation")),
+                               made_plain(why), tenant_of(one)});
   }
   for (const auto& [name, value] : document.at("counters").items()) {
     if (status.counters.size() == kMostCounters) break;

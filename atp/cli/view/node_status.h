@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,11 +38,19 @@ struct StuckJob {
   std::string operation;  // as the ranks call it; "" if unknown
 };
 
+// Which job something is about: its number, whose it is, its incarnation.
+using JobName = std::tuple<std::uint64_t, std::string, std::uint64_t>;
+template <class AboutJob>
+JobName name_of_job(const AboutJob& one) {
+  return {one.job, one.tenant, one.incarnation};
+}
+
 // Why a job has failed, as its server knows it.
 struct FailedJob {
   std::uint64_t job = 0;
   std::uint64_t incarnation = 0;
   std::string why;
+  std::string tenant = {};  // as of JobStatus
   bool operator==(const FailedJob&) const = default;
 };
 

@@ -26,7 +26,13 @@ std::string text_of(const RankList& ranks) {
   return ranks_text(set);
 }
 
-std::string name_of(const JobView& job) { return fmt::format("job {}", job.job); }
+// "job 7", or "job 7 of vision".
+template <class AboutJob>
+std::string name_of(const AboutJob& one)
+  requires requires { one.tenant; }
+{
+  return fmt::format("job {}{}", one.job, one.tenant.empty() ? "" : " of " + one.tenant);
+}
 
 std::string name_of(const NodeView& node) {
   return node.name == node.address ? node.name : fmt::format("{} ({})", node.name, node.address);
@@ -61,7 +67,7 @@ bool is_gone(NodePresence presence) {
 bool can_be_over(const Problem& problem, const ClusterView& now) {
   if (problem.over.empty()) return false;
   if (problem.job) {
-    const JobView* job = now.find_job(problem.job->first, problem.job->second);
+    const JobView* job = now.find_job(*problem.job);
     return job != nullptr && job->is_known;
   }
   return std::any_of(now.nodes.begin(), now.nodes.end(), [&](const NodeView& node) {
@@ -147,19 +153,19 @@ void Watch::note_jobs(const ClusterView& now) {
   const bool server_restarted = has_restarted_server(now, view_);
   const bool is_first = view_.nodes.empty();
   for (const FailedJob& failure : now.failures) {
-    if (is_first || view_.find_failure(failure.job, failure.incarnation) != nullptr) continue;
+    if (is_first || view_.find_failure(name_of_job(failure)) != nullptr) continue;
     note(now.time_s, Severity::kBad,
-         fmt::format("job {} has failed: {}", failure.job, failure.why));
+         fmt::format("{} has failed: {}", name_of(failure), failure.why));
   }
   for (const JobView& job : view_.jobs) {
-    if (now.find_job(job.job, job.incarnation) != nullptr) continue;
+    if (now.find_job(name_of_job(job)) != nullptr) continue;
     const bool is_forgotten = !job.is_known || server_restarted;
-    const bool has_failed = now.find_failure(job.job, job.incarnation) != nullptr;
+    const bool has_failed = now.find_failure(name_of_job(job)) != nullptr;
     note(now.time_s, has_failed ? Severity::kNote : severity_of_end(job, is_forgotten),
          end_of(job, is_forgotten, has_failed));
   }
   for (const JobView& job : now.jobs) {
-    const JobView* before = view_.find_job(job.job, job.incarnation);
+    const JobView* before = view_.find_job(name_of_job(job));
     if (before == nullptr && job.is_joining) {
       note(now.time_s, Severity::kNote,
            fmt::format("{} is joining: {} rank{} in total", name_of(job), job.world_size,
@@ -253,13 +259,13 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
 void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems) {
   const auto add = [&](const std::string& what, Severity severity, std::string text,
                        const std::string& over, double since_s, std::string subject = "") {
-    problems.push_back({.key = fmt::format("job {} {} {}", job.job, job.incarnation, what),
+    problems.push_back({.key = fmt::format("{} {} {}", name_of(job), job.incarnation, what),
                         .severity = severity,
                         .text = name_of(job) + std::move(text),
                         .over = over.empty() ? "" : name_of(job) + over,
                         .subject = std::move(subject),
                         .node = "",
-                        .job = std::pair(job.job, job.incarnation),
+                        .job = name_of_job(job),
                         .since_s = since_s});
   };
   if (!job.is_known) {
@@ -276,8 +282,8 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
     add("lost", Severity::kBad, fmt::format(" lost {}", text_of(lost)), "", time_s, text_of(lost));
   }
   if (const RankList missing = job.in(RankState::kMissing); !missing.empty()) {
-    const JobView* before = view_.find_job(job.job, job.incarnation);
-    const std::string key = fmt::format("job {} {} is joining", job.job, job.incarnation);
+    const JobView* before = view_.find_job(name_of_job(job));
+    const std::string key = fmt::format("{} {} is joining", name_of(job), job.incarnation);
     if (before == nullptr) held_until_[key] = time_s + kSlowToJoinSeconds;
     if (!held_until_.contains(key)) {
       add("missing", Severity::kWarning, fmt::format(" waits for {} to join", text_of(missing)), "",
@@ -292,7 +298,7 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
   }
   for (const RankView& rank : job.ranks) {
     const std::string what = fmt::format("late {}", rank.rank);
-    const bool was = is_problem(fmt::format("job {} {} {}", job.job, job.incarnation, what));
+    const bool was = is_problem(fmt::format("{} {} {}", name_of(job), job.incarnation, what));
     if (!rank.delay || rank.delay->operations < kEnoughOperations) continue;
     if (rank.delay->typical_us() < (was ? kOnTimeUs : kLateUs)) continue;
     add(what, Severity::kWarning,

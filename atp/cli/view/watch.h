@@ -23,7 +23,7 @@ struct Problem {
   std::string over;     // the event's text when it is over
   std::string subject;  // its ranks; if they change, that is an event
   std::string node;     // its name; "" if it is about no node
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> job = std::nullopt;  // and incarnation
+  std::optional<JobName> job = std::nullopt;
   double since_s = 0;
 };
 

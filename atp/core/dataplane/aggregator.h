@@ -45,7 +45,7 @@ struct atp_identity {
   atp_u32 incarnation;
   atp_u32 operation;
   atp_u16 stream;
-  atp_u16 zero;
+  atp_u16 tenant;
 };
 
 struct atp_aggregator {
@@ -92,7 +92,8 @@ struct atp_fragment {
 };
 
 ATP_PIPELINE int atp_same_stream(const struct atp_identity *i, const struct atp_header *h) {
-  return i->job == h->job && i->incarnation == h->incarnation && i->stream == h->stream;
+  return i->job == h->job && i->incarnation == h->incarnation && i->stream == h->stream &&
+         i->tenant == h->tenant;
 }
 
 ATP_PIPELINE int atp_same_identity(const struct atp_identity *i, const struct atp_header *h) {
@@ -117,7 +118,7 @@ ATP_PIPELINE void atp_set_identity(struct atp_identity *i, const struct atp_head
   i->incarnation = h->incarnation;
   i->operation = h->operation;
   i->stream = h->stream;
-  i->zero = 0;
+  i->tenant = h->tenant;
 }
 
 /* In all of these, `words` is the job's bitmap width. */
@@ -208,8 +209,7 @@ ATP_PIPELINE void atp_write_sum(const struct atp_aggregator *a, struct atp_fragm
   h->next_index = 0;
   h->kind = a->kind;
   h->hops = a->hops;
-  h->tag_words = 0;
-  h->zero = 0;
+  h->tenant = a->identity.tenant;
   ATP_EACH_WORD(w) p->bitmap[w] = a->bitmap[w];
 }
 

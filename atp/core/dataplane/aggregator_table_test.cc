@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "atp/base/random.h"
@@ -80,14 +81,32 @@ TEST(AggregatorTable, NeighboursStayUntouched) {
   EXPECT_EQ(load(table, 2, 2), wire({2, 2}));
 }
 
+std::uint32_t slot_of(const atp_share& share, std::uint32_t index, std::uint16_t tenant = 0) {
+  atp_header header{};
+  header.aggregator_index = index;
+  header.tenant = tenant;
+  return atp_slot_of_share(&share, &header);
+}
+
 TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
   const atp_share all{.first = 0, .size = 7, .quota = 7, .held = 0};
-  EXPECT_EQ(atp_slot_of_share(&all, 0), 0u);
-  EXPECT_EQ(atp_slot_of_share(&all, 0xffffffff), 6u);
-  EXPECT_EQ(atp_slot_of_share(&all, 0x80000000), 3u);
+  EXPECT_EQ(slot_of(all, 0), 0u);
+  EXPECT_EQ(slot_of(all, 0xffffffff), 6u);
+  EXPECT_EQ(slot_of(all, 0x80000000), 3u);
   const atp_share region{.first = 7, .size = 7, .quota = 7, .held = 0};
-  EXPECT_EQ(atp_slot_of_share(&region, 0), 7u);
-  EXPECT_EQ(atp_slot_of_share(&region, 0xffffffff), 13u);
+  EXPECT_EQ(slot_of(region, 0), 7u);
+  EXPECT_EQ(slot_of(region, 0xffffffff), 13u);
+}
+
+// Jobs with the same number and incarnation name the same indices.
+TEST(AggregatorTable, TenantsWithTheSameIndicesMeetNoMoreOftenThanByChance) {
+  const atp_share all{.first = 0, .size = 16384, .quota = 16384, .held = 0};
+  std::vector<std::uint32_t> begin;
+  for (std::uint16_t tenant = 0; tenant < 100; ++tenant) begin.push_back(slot_of(all, 0, tenant));
+  std::sort(begin.begin(), begin.end());
+  for (std::size_t i = 1; i < begin.size(); ++i) {
+    EXPECT_GT(begin[i] - begin[i - 1], all.size / 100 / 4);
+  }
 }
 
 TEST(AggregatorTable, TablesAreEqualIfTheyAnswerEveryPacketAlike) {

@@ -99,7 +99,7 @@ void release(SwitchTurn& turn, const Arrival& in, std::uint32_t slot) {
 void handle_parameter(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const atp_header& header = in.packet.header;
   const atp_share& share = turn.state.trees.shares()[tree.share()];
-  if (share.size > 0) release(turn, in, atp_slot_of_share(&share, header.aggregator_index));
+  if (share.size > 0) release(turn, in, atp_slot_of_share(&share, &header));
   tree.note_parameter(header.stream, header.sequence);
   send_down(turn, in, tree);
 }
@@ -107,7 +107,7 @@ void handle_parameter(SwitchTurn& turn, const Arrival& in, Tree& tree) {
 void handle_flush(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
   const atp_share& share = turn.state.trees.shares()[tree.share()];
   if (share.size == 0) return send_down(turn, in, tree);
-  const std::uint32_t slot = atp_slot_of_share(&share, in.packet.header.aggregator_index);
+  const std::uint32_t slot = atp_slot_of_share(&share, &in.packet.header);
   atp_fragment fragment = fragment_of(in.packet);
   const atp_verdict verdict = turn.state.decide(
       slot, [&](atp_aggregator& aggregator) { return atp_on_flush(&aggregator, &fragment); });

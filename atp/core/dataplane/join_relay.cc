@@ -62,12 +62,15 @@ bool pass_hop(Join& join) {
 
 // Checks the next hop.
 Refusal judge_next_hop(const SwitchTurn& turn, const Endpoint& from, const Tree* tree, Rank rank,
-                       const Endpoint& next) {
+                       std::uint64_t nonce, const Endpoint& next) {
   if (next == from) return {RefusalReason::kRoute};
   if (!turn.config.upstream.allows(next)) return {RefusalReason::kUpstream};
   if (tree == nullptr || tree->parent() == next) return {};
-  // A tree has one parent: only a rank that is alone in it may move the tree.
-  const RankSet others = tree->known() - RankSet::of(rank);
+  // A tree has one parent: only a rank that is alone in it may move the tree. Anybody can apply, so
+  // that keeps no member from it.
+  const Membership& members = tree->membership();
+  const bool is_member = members.knows(rank) && members.member(rank).nonce == nonce;
+  const RankSet others = (is_member ? members.known() : tree->known()) - RankSet::of(rank);
   if (others.empty()) return {};
   return {.reason = RefusalReason::kRoute, .holders = others};
 }
@@ -83,13 +86,12 @@ Refusal judge_room(const SwitchTurn& turn, const Join& join) {
 }
 
 // Checks what the tenant's jobs may hold together.
-Refusal judge_quota(const SwitchTurn& turn, std::uint32_t job, const JobOwner& owner,
+Refusal judge_quota(const SwitchTurn& turn, const JobKey& job, const Quota& quota,
                     const Join& join) {
-  if (owner.quota == Quota{}) return {};
-  QuotaCheck check(owner, job);
+  if (quota == Quota{}) return {};
+  QuotaCheck check(quota, job);
   for (const Tree& tree : turn.state.trees.trees()) {
-    check.note(tree.tenant(), tree.job().job,
-               Tree::bytes_needed(tree.world_size(), tree.streams()));
+    check.note(tree.job(), Tree::bytes_needed(tree.world_size(), tree.streams()));
   }
   return check.refusal(Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count}));
 }
@@ -144,7 +146,7 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
     answer_rank_taken(turn, in, *join, tree->membership().member(rank).child);
     return;
   }
-  if (const Refusal refusal = judge_next_hop(turn, in.from, tree, rank, next)) {
+  if (const Refusal refusal = judge_next_hop(turn, in.from, tree, rank, join->nonce, next)) {
     return refuse(refusal);
   }
 
@@ -153,14 +155,12 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
       return refuse({RefusalReason::kDraining});
     }
     if (const Refusal refusal = make_room(turn, *join)) return refuse(refusal);
-    const JobOwner owner = turn.config.owners == nullptr
-                               ? JobOwner{}
-                               : turn.config.owners->owner_of(in.packet.header.job);
-    if (const Refusal refusal = judge_quota(turn, in.packet.header.job, owner, *join)) {
+    const Quota quota = quota_of(turn.config.quotas, in.packet.header.tenant);
+    if (const Refusal refusal = judge_quota(turn, in.packet.job(), quota, *join)) {
       return refuse(refusal);
     }
     tree = turn.state.trees.make(in.packet.job(), streams, join->world_size,
-                                 turn.config.timing.lease, owner);
+                                 turn.config.timing.lease, quota);
     turn.count(SwitchCounter::kTreesMade);
   }
   tree->note_join(turn.now, rank, in.from, next, *join);

@@ -219,9 +219,10 @@ ATP_PIPELINE atp_u64 atp_sequence_limit(atp_u64 parameter, atp_u32 wmax) {
   return limit < parameter ? ~(atp_u64)0 : limit;
 }
 
-/* The aggregator of an index in the job's region, which must not be empty. */
-ATP_PIPELINE atp_u32 atp_slot_of_share(const struct atp_share *s, atp_u32 aggregator_index) {
-  return s->first + atp_slot_of_index(aggregator_index, s->size);
+/* The aggregator of a packet in its job's region, which must not be empty. Jobs of two tenants that
+ * have the same number and incarnation name the same indices, so each tenant's begin elsewhere. */
+ATP_PIPELINE atp_u32 atp_slot_of_share(const struct atp_share *s, const struct atp_header *h) {
+  return s->first + atp_slot_of_index(h->aggregator_index + h->tenant * 0x9e3779b9U, s->size);
 }
 
 /* Decides on GRADIENT p from a child; `child`: the ranks behind it. sequence_limit 0: unknown. If

@@ -14,8 +14,8 @@ __attribute__((section("xdp"), used)) int atp_bpf_probe(atp_u8 *packet) {
   struct atp_verdict v;
   atp_u32 w;
 
-  if (atp_slot_of_share(&share, 7) != 0) return 0;
   atp_read_header(packet, &p.header);
+  if (atp_slot_of_share(&share, &p.header) != 0) return 0;
   ATP_EACH_WORD(w) p.bitmap[w] = atp_load64(packet + ATP_AT_BITMAP + 8 * w);
   if (p.header.type == ATP_GRADIENT) {
     v = atp_on_gradient(&aggregator, &tree, &share, child, sequence_limit, now, &p);

@@ -45,7 +45,7 @@ Values wire_values(std::uint32_t value, std::uint16_t count, std::uint8_t kind) 
 }
 
 atp_identity identity_of(const FragmentName& name) {
-  return {name.sequence, name.job, name.incarnation, name.operation, name.stream, 0};
+  return {name.sequence, name.job, name.incarnation, name.operation, name.stream, name.tenant};
 }
 
 atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
@@ -75,6 +75,7 @@ atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   p.header.bitmap_words = static_cast<std::uint8_t>(words + packet.more_words);
   p.header.job = packet.name.job;
   p.header.incarnation = packet.name.incarnation;
+  p.header.tenant = packet.name.tenant;
   p.header.stream = packet.name.stream;
   p.header.value_count = packet.value_count;
   p.header.sequence = packet.name.sequence;

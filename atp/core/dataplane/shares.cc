@@ -39,7 +39,7 @@ std::size_t Shares::held() const {
   return held;
 }
 
-Shares::Id Shares::enter(std::uint32_t job, const JobOwner& owner) {
+Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
   const Id id = entry_of(job);
   Entry& entry = entries_[id];
   if (entry.trees == 0) {
@@ -47,7 +47,7 @@ Shares::Id Shares::enter(std::uint32_t job, const JobOwner& owner) {
     entry.share.quota = quota_of_job();
     give_region(entry.share);
     leave_tenant(id);
-    if (owner.quota.aggregators != 0) enter_tenant(id, owner);
+    if (quota.aggregators != 0) enter_tenant(id, quota.aggregators);
   }
   ++entry.trees;
   return id;
@@ -63,15 +63,16 @@ void Shares::leave_tenant(Id id) {
   entry.tenant = kNoTenant;
 }
 
-void Shares::enter_tenant(Id id, const JobOwner& owner) {
+void Shares::enter_tenant(Id id, std::uint32_t quota) {
+  const std::uint16_t number = entries_[id].job.tenant;
   const auto find = [&](auto&& fits) {
     return std::find_if(tenants_.begin(), tenants_.end(), fits);
   };
-  auto tenant = find([&](const TenantShare& t) { return t.jobs > 0 && t.tenant == owner.tenant; });
+  auto tenant = find([&](const TenantShare& t) { return t.jobs > 0 && t.tenant == number; });
   if (tenant == tenants_.end()) tenant = find([](const TenantShare& t) { return t.jobs == 0; });
   if (tenant == tenants_.end()) tenant = tenants_.emplace(tenant);
-  tenant->tenant = owner.tenant;
-  tenant->quota = owner.quota.aggregators;
+  tenant->tenant = number;
+  tenant->quota = quota;
   tenant->held += entries_[id].share.held;
   ++tenant->jobs;
   entries_[id].tenant = static_cast<std::uint32_t>(tenant - tenants_.begin());
@@ -80,9 +81,10 @@ void Shares::enter_tenant(Id id, const JobOwner& owner) {
 void Shares::leave(Id id) { --entries_[id].trees; }
 
 // The job's entry, or a free one.
-Shares::Id Shares::entry_of(std::uint32_t job) {
-  auto found = std::find_if(entries_.begin(), entries_.end(),
-                            [&](const Entry& entry) { return entry.in_use() && entry.job == job; });
+Shares::Id Shares::entry_of(const JobKey& job) {
+  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.in_use() && same_job(entry.job, job);
+  });
   if (found == entries_.end()) {
     found = std::find_if(entries_.begin(), entries_.end(),
                          [](const Entry& entry) { return !entry.in_use(); });

@@ -34,7 +34,7 @@ class Shares {
  public:
   using Id = std::uint16_t;
   static constexpr std::size_t kMax = 65536;
-  static constexpr std::size_t kBytes = 32;  // per share
+  static constexpr std::size_t kBytes = 40;  // per share
 
   Shares(const SharingConfig& config, std::uint32_t aggregators);
 
@@ -44,7 +44,7 @@ class Shares {
   bool partition_is_full() const;
   // Call these when a tree of the job is made, and when it is gone. At most kMax jobs may be
   // entered at a time.
-  Id enter(std::uint32_t job, const JobOwner& owner = {});
+  Id enter(const JobKey& job, const Quota& quota = {});
   void leave(Id id);
 
   // The job's share as the pipeline needs it, which reads only one quota: at most what the job
@@ -77,7 +77,7 @@ class Shares {
 
   struct Entry {
     atp_share share{};
-    std::uint32_t job = 0;
+    JobKey job;  // of whatever incarnation
     std::uint32_t trees = 0;
     std::uint32_t tenant = kNoTenant;  // its place in tenants_
 
@@ -87,16 +87,16 @@ class Shares {
 
   // A tenant that has a quota. A tenant has one place, whatever other places are free.
   struct TenantShare {
-    std::uint32_t tenant = 0;
+    std::uint16_t tenant = 0;
     std::uint32_t quota = 0;
     std::uint32_t held = 0;
     std::uint32_t jobs = 0;  // entries that refer to it; 0: the place is free
     bool operator==(const TenantShare&) const = default;
   };
 
-  Id entry_of(std::uint32_t job);
+  Id entry_of(const JobKey& job);
   void leave_tenant(Id id);
-  void enter_tenant(Id id, const JobOwner& owner);
+  void enter_tenant(Id id, std::uint32_t quota);
   std::uint32_t quota_of_job() const { return config_.quota == 0 ? aggregators_ : config_.quota; }
   void give_region(atp_share& share) const;
   bool is_taken(std::uint32_t first) const;

@@ -2,7 +2,7 @@
 
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
-#include "atp/core/testing_owners.h"
+#include "atp/core/testing_quotas.h"
 
 // JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).
 
@@ -169,13 +169,65 @@ TEST(SwitchRefusal, HoldsNoMoreTreesThanItHasRoomFor) {
   relayed(rig.in(child(0), join(0, body)));
 }
 
-Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0,
-                  std::uint32_t incarnation = kJob.incarnation) {
+Join by(const Endpoint& next, unsigned rank, std::uint64_t with_nonce) {
+  Join body = join_body(rank);
+  body.nonce = with_nonce;
+  body.remaining.clear();
+  body.remaining.push_back(kOwn);
+  body.remaining.push_back(next);
+  return body;
+}
+
+// A tree has one parent. Anybody may apply for a rank, and go on doing so.
+TEST(SwitchRefusal, OnlyMembersKeepALoneMemberFromMovingItsTree) {
+  const Endpoint other_hop = Endpoint::ipv4(10, 0, 1, 2, 5500);
+  const struct {
+    const char* what;
+    std::uint64_t nonce;  // of rank 0's JOIN
+    bool others_are_members;
+    RankSet holders;  // none: the tree moves
+  } rows[] = {
+      {"a member, besides applicants", nonce(0), false, {}},
+      {"a member, besides members", nonce(0), true, ranks({2})},
+      {"another socket that applies for its rank, besides applicants", 77, false, ranks({1})},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    Rig rig;
+    const auto make_member = [&](unsigned rank) {
+      relayed(rig.in(child(rank), join(rank)));
+      JoinAck ack = ack_body();
+      ack.nonce = nonce(rank);
+      rig.in(kServer, join_ack(RankSet::of(static_cast<Rank>(rank)), ack));
+    };
+    make_member(0);
+    if (row.others_are_members) make_member(2);
+    if (row.nonce != nonce(0)) rig.in(child(0), leave(0, nonce(0)));
+    relayed(rig.in(kStranger, join(1)));
+    const auto holders_for = [&](unsigned rank, const Join& body) {
+      rig.wait(10ms);  // the pause between two answers
+      const auto sent = rig.in(child(rank), join(rank, body));
+      EXPECT_THAT(receivers(sent), ElementsAre(child(rank)));
+      const Refusal refusal = sent.empty() ? Refusal{} : sent[0].status().refusal();
+      EXPECT_EQ(refusal.reason, RefusalReason::kRoute);
+      return refusal.holders;
+    };
+    const Join moved = by(other_hop, 0, row.nonce);
+    if (!row.holders.empty()) {
+      EXPECT_EQ(holders_for(0, moved), row.holders);
+      continue;
+    }
+    EXPECT_EQ(receivers(rig.in(child(0), join(0, moved))), std::vector{other_hop});
+    EXPECT_EQ(holders_for(1, by(kServer, 1, 78)), ranks({0}));
+  }
+}
+
+Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0, std::uint16_t tenant = 0) {
   Join body = join_body(0);
   body.first_stream = first_stream;
   Bytes bytes = join(0, body);
   atp_store32(&bytes[ATP_AT_JOB], job);
-  atp_store32(&bytes[ATP_AT_INCARNATION], incarnation);
+  atp_store16(&bytes[ATP_AT_TENANT], tenant);
   return bytes;
 }
 
@@ -193,16 +245,17 @@ TEST(SwitchRefusal, TenantsHoldNoMoreThanTheirQuota) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.what);
-    TestOwners owners;
-    for (const std::uint32_t job : {1, 2, 3}) owners.by_job[job] = {.tenant = 7, .quota = c.quota};
+    TestQuotas quotas;
+    quotas.by_tenant[7] = c.quota;
     SwitchConfig config = rig::config();
     config.max_trees = 8;
-    config.owners = &owners;
+    config.quotas = &quotas;
     Rig rig(config);
-    relayed(rig.in(child(0), join_of_job(1)));
-    relayed(rig.in(child(0), join_of_job(1, 100)));
-    relayed(rig.in(child(0), join_of_job(2)));
-    expect_refused(rig, join_of_job(3), c.third);
+    relayed(rig.in(child(0), join_of_job(1, 0, 7)));
+    relayed(rig.in(child(0), join_of_job(1, 100, 7)));
+    relayed(rig.in(child(0), join_of_job(1, 0, 8)));
+    relayed(rig.in(child(0), join_of_job(2, 0, 7)));
+    expect_refused(rig, join_of_job(3, 0, 7), c.third);
     relayed(rig.in(child(0), join_of_job(4)));
     EXPECT_TRUE(rig.node.knows_job(2));
     EXPECT_FALSE(rig.node.knows_job(3));

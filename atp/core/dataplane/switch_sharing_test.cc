@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "atp/core/dataplane/switch_rig_test.h"
-#include "atp/core/testing_owners.h"
+#include "atp/core/testing_quotas.h"
 
 // How jobs share a switch's aggregators: first come, first served, by a static partition, or within
 // a quota (docs/protocol.md §4, *Sharing*).
@@ -12,48 +13,58 @@
 namespace atp::rig {
 namespace {
 
-Bytes of_job(Bytes bytes, std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
+Bytes of_job(Bytes bytes, std::uint32_t job, std::uint32_t incarnation = kJob.incarnation,
+             std::uint16_t tenant = 0) {
   atp_store32(&bytes[ATP_AT_JOB], job);
   atp_store32(&bytes[ATP_AT_INCARNATION], incarnation);
+  atp_store16(&bytes[ATP_AT_TENANT], tenant);
   return bytes;
 }
 
-SwitchConfig sharing(const SharingConfig& with, const JobOwners* owners) {
+SwitchConfig sharing(const SharingConfig& with, const Quotas* quotas) {
   SwitchConfig config = rig::config();
   config.sharing = with;
-  config.owners = owners;
+  config.quotas = quotas;
   return config;
 }
 
 struct Jobs : Rig {
-  explicit Jobs(const SharingConfig& with, const JobOwners* owners = nullptr)
-      : Rig(sharing(with, owners)) {}
+  using TenantOf = std::uint16_t (*)(std::uint32_t job);
+  explicit Jobs(
+      const SharingConfig& with, const Quotas* quotas = nullptr,
+      TenantOf tenant = [](std::uint32_t) -> std::uint16_t { return 0; })
+      : Rig(sharing(with, quotas)), tenant_of(tenant) {}
 
   // Joins two of the job's four ranks, so that no sum is complete.
   void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
     for (unsigned rank = 0; rank < 2; ++rank) {
-      in(child(rank), of_job(join(rank), job, incarnation));
+      in(child(rank), of_job(join(rank), job, incarnation, tenant_of(job)));
       JoinAck ack = ack_body();
       ack.nonce = nonce(rank);
       const RankSet one = RankSet::of(static_cast<Rank>(rank));
-      in(kServer, of_job(join_ack(one, ack), job, incarnation));
+      in(kServer, of_job(join_ack(one, ack), job, incarnation, tenant_of(job)));
     }
   }
   void depart(std::uint32_t job) {
     for (unsigned rank = 0; rank < 2; ++rank) {
-      in(child(rank), of_job(leave(rank, nonce(rank)), job));
+      in(child(rank), whose(leave(rank, nonce(rank)), job));
     }
   }
   std::vector<Sent> send(std::uint32_t job, unsigned rank, std::uint64_t sequence,
                          unsigned flags = 0) {
     return in(child(rank),
-              of_job(gradient(RankSet::of(static_cast<Rank>(rank)), sequence, 1, flags), job));
+              whose(gradient(RankSet::of(static_cast<Rank>(rank)), sequence, 1, flags), job));
   }
   // Sends the first contribution of a fragment; returns whether the switch keeps it.
   bool keeps(std::uint32_t job, std::uint64_t sequence) { return send(job, 0, sequence).empty(); }
   void answer(std::uint32_t job, std::uint64_t sequence) {
-    in(kServer, of_job(parameter(RankSet::first(2), sequence), job));
+    in(kServer, whose(parameter(RankSet::first(2), sequence), job));
   }
+  Bytes whose(Bytes bytes, std::uint32_t job) const {
+    return of_job(std::move(bytes), job, kJob.incarnation, tenant_of(job));
+  }
+
+  const TenantOf tenant_of;
 };
 
 // Fragments with the same number use the same index in every job here.
@@ -143,12 +154,11 @@ TEST(SwitchSharing, AJobHoldsNoMoreThanItsQuota) {
 }
 
 TEST(SwitchSharing, TheJobsOfATenantHoldNoMoreThanItsQuotaTogether) {
-  TestOwners owners;
-  for (const std::uint32_t job : {1, 2}) {
-    owners.by_job[job] = {.tenant = 7, .quota = {.aggregators = 3}};
-  }
-  owners.by_job[3] = {.tenant = 8, .quota = {.aggregators = 1}};
-  Jobs rig({.quota = 2}, &owners);
+  TestQuotas quotas;
+  quotas.by_tenant = {{7, {.aggregators = 3}}, {8, {.aggregators = 1}}};
+  Jobs rig({.quota = 2}, &quotas, [](std::uint32_t job) -> std::uint16_t {
+    return job < 3 ? 7 : job == 3 ? 8 : 0;
+  });
   for (const std::uint32_t job : {1, 2, 3, 4}) rig.enter(job);
   EXPECT_TRUE(rig.keeps(1, 0));
   EXPECT_TRUE(rig.keeps(2, 1));
@@ -180,11 +190,9 @@ TEST(SwitchSharing, ATenantHasOneQuotaWhicheverPlacesInTheTablesAreFree) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    TestOwners owners;
-    for (std::uint32_t job = 10; job < 50; ++job) {
-      owners.by_job[job] = {.tenant = job / 10, .quota = {.aggregators = 2}};
-    }
-    Jobs rig({}, &owners);
+    TestQuotas quotas;
+    for (std::uint16_t tenant = 1; tenant < 5; ++tenant) quotas.by_tenant[tenant].aggregators = 2;
+    Jobs rig({}, &quotas, [](std::uint32_t job) { return static_cast<std::uint16_t>(job / 10); });
     for (const std::uint32_t job : row.begin) rig.enter(job);
     for (const std::uint32_t job : row.end) rig.depart(job);
     std::vector<std::uint32_t> of_two;
@@ -206,11 +214,10 @@ TEST(SwitchSharing, ATenantHasOneQuotaWhicheverPlacesInTheTablesAreFree) {
   }
 }
 
-TEST(SwitchSharing, AJobThatPassesToAnotherTenantTakesItsAggregatorsAlong) {
-  TestOwners owners;
-  owners.by_job[1] = {.tenant = 7, .quota = {.aggregators = 1}};
-  owners.by_job[2] = {.tenant = 7, .quota = {.aggregators = 1}};
-  Jobs rig({}, &owners);
+TEST(SwitchSharing, ANewQuotaOfATenantHoldsForJobsThatBeginAndCountsWhatIsHeld) {
+  TestQuotas quotas;
+  quotas.by_tenant[7].aggregators = 1;
+  Jobs rig({}, &quotas, [](std::uint32_t job) -> std::uint16_t { return job < 3 ? 7 : 0; });
   rig.enter(1);
   rig.enter(2);
   ASSERT_TRUE(rig.keeps(1, 0));
@@ -218,12 +225,57 @@ TEST(SwitchSharing, AJobThatPassesToAnotherTenantTakesItsAggregatorsAlong) {
   rig.depart(1);
   // This fills the table of jobs, so the departed job gives up its place.
   for (std::uint32_t job = 3; job < 6; ++job) rig.enter(job);
-  owners.by_job[1] = {.tenant = 8, .quota = {.aggregators = 2}};
+  quotas.by_tenant[7].aggregators = 2;
   rig.depart(3);
   rig.enter(1);
-  EXPECT_TRUE(rig.keeps(2, 2)) << "the first tenant holds none now";
   EXPECT_TRUE(rig.keeps(1, 3)) << "of two, one is held from before";
   EXPECT_FALSE(rig.keeps(1, 4));
+}
+
+// Ranks, number, incarnation, streams, sequence, operation and index are all the same.
+TEST(SwitchSharing, JobsOfThreeTenantsWithTheSameNumberHaveNothingInCommon) {
+  constexpr std::uint16_t kTenants = 3;
+  Rig rig;
+  const auto of = [](Bytes bytes, std::uint16_t tenant) {
+    return of_job(std::move(bytes), kJob.job, kJob.incarnation, tenant);
+  };
+  const auto home = [](unsigned rank, std::uint16_t tenant) {
+    return Endpoint::ipv4(10, 0, static_cast<std::uint8_t>(20 + tenant),
+                          static_cast<std::uint8_t>(rank), 4000);
+  };
+  for (std::uint16_t tenant = 0; tenant < kTenants; ++tenant) {
+    for (unsigned rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(receivers(rig.in(home(rank, tenant), of(join(rank), tenant))),
+                std::vector{kServer});
+      JoinAck ack = ack_body();
+      ack.nonce = nonce(rank);
+      const auto sent =
+          rig.in(kServer, of(join_ack(RankSet::of(static_cast<Rank>(rank)), ack), tenant));
+      EXPECT_EQ(receivers(sent), std::vector{home(rank, tenant)});
+      EXPECT_EQ(sent[0].view().header.tenant, tenant);
+    }
+  }
+  EXPECT_EQ(rig.node.trees(), kTenants);
+  std::array<std::vector<Sent>, kTenants> sums;
+  for (unsigned rank = 0; rank < 4; ++rank) {
+    for (std::uint16_t tenant = 0; tenant < kTenants; ++tenant) {
+      const RankSet one = RankSet::of(static_cast<Rank>(rank));
+      sums[tenant] = rig.in(home(rank, tenant), of(gradient(one, 0, 10U * tenant + rank), tenant));
+    }
+  }
+  for (std::uint16_t tenant = 0; tenant < kTenants; ++tenant) {
+    ASSERT_EQ(sums[tenant].size(), 1u) << tenant;
+    EXPECT_EQ(sums[tenant][0].view().header.tenant, tenant);
+    EXPECT_EQ(sums[tenant][0].values(), std::vector<std::uint32_t>(kValues, 40U * tenant + 6));
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), kTenants);
+  rig.in(kServer, of(parameter(RankSet::first(4), 0), 1));
+  EXPECT_EQ(rig.node.aggregators_in_use(), kTenants - 1u) << "only its own";
+  for (unsigned rank = 0; rank < 4; ++rank) {
+    rig.in(home(rank, 1), gradient(RankSet::of(static_cast<Rank>(rank)), 1, 1));
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 4u) << "it is no child of the other job";
 }
 
 TEST(SwitchSharing, WhateverFreesAnAggregatorMakesRoomInTheQuota) {

@@ -26,7 +26,7 @@ struct SwitchConfig {
   std::uint32_t max_trees = 1024;
   std::size_t tree_memory_bytes = std::size_t{64} << 20;
   SharingConfig sharing;
-  const JobOwners* owners = nullptr;  // null: no keys, and so no tenants
+  const Quotas* quotas = nullptr;  // null: no keys, and so no tenants
   UpstreamPolicy upstream;
   // The rate of the uplink, for ECN; 0: unknown, no packet is marked here.
   std::uint64_t uplink_bits_per_s = 0;

@@ -31,8 +31,8 @@ bool starts_after(const Position& at, const Tree& tree) {
 }  // namespace
 
 Tree::Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-           std::uint16_t value_limit, Shares::Id share, Duration lease, std::uint32_t tenant)
-    : job_(job), streams_(streams), membership_(world_size), lease_(lease), tenant_(tenant) {
+           std::uint16_t value_limit, Shares::Id share, Duration lease)
+    : job_(job), streams_(streams), membership_(world_size), lease_(lease) {
   entry_.bitmap_words = bitmap_words_for(world_size);
   entry_.value_limit = value_limit;
   entry_.share = share;
@@ -220,13 +220,12 @@ bool TreeTable::knows_job(std::uint32_t job) const {
 }
 
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-                      Duration lease, const JobOwner& owner) {
+                      Duration lease, const Quota& quota) {
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
-  const Shares::Id share = shares_.enter(job.job, owner);
+  const Shares::Id share = shares_.enter(job, quota);
   bytes_ += Tree::bytes_needed(world_size, streams);
-  return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease,
-                          owner.tenant);
+  return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease);
 }
 
 TreeTable::Ended TreeTable::expire(Instant now) {

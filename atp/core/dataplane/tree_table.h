@@ -63,7 +63,7 @@ struct Applicant {
 class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-       std::uint16_t value_limit, Shares::Id share, Duration lease, std::uint32_t tenant = 0);
+       std::uint16_t value_limit, Shares::Id share, Duration lease);
   static constexpr std::size_t bytes_needed(std::size_t world_size, const StreamRange& streams);
   // All ranks, and as many strangers.
   static constexpr std::size_t most_applicants(std::size_t world_size) { return 2 * world_size; }
@@ -80,7 +80,6 @@ class Tree {
   // Whether these ranks have joined, or want to, from behind this child.
   bool is_behind(const Endpoint& child, const RankSet& ranks) const;
   Shares::Id share() const { return entry_.share; }
-  std::uint32_t tenant() const { return tenant_; }  // 0: no keys
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
   // Whether every rank known here has left, so that the tree only waits for leases to end.
@@ -153,7 +152,6 @@ class Tree {
   std::uint32_t questions_ = 0;  // passed on since anything has come from the parent
   Instant asked_since_{};        // when the first of them was
   Duration lease_;
-  std::uint32_t tenant_ = 0;
   std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed
   HeardWaiting waiting_{};                      // without ranks: nothing reported
   Lateness lateness_;                           // of the ranks behind this switch
@@ -178,12 +176,12 @@ class TreeTable {
   const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
   // Whether the job has a tree here, of whatever streams.
   bool knows(const JobKey& job) const;
-  // The same, of whatever incarnation.
+  // Whether a job of this number has one, whosever it is.
   bool knows_job(std::uint32_t job) const;
   // The range must not overlap another tree of the job, and the caller must have checked that there
   // is room. Invalidates pointers to trees.
   Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease,
-             const JobOwner& owner = {});
+             const Quota& quota = {});
 
   struct Ended {
     std::size_t leases = 0;

@@ -63,7 +63,7 @@ void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragm
 }
 
 bool emit_released(SwitchTurn& turn, const atp_fragment& sum, std::uint32_t slot) {
-  const JobKey job{sum.header.job, sum.header.incarnation};
+  const JobKey job{sum.header.job, sum.header.incarnation, sum.header.tenant};
   const Tree* tree = turn.state.trees.find(job, sum.header.stream);
   if (tree == nullptr) return false;
   send_up(turn, tree->parent(), sum, {ATP_DATA_LOAD, slot, {}});
@@ -86,7 +86,7 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   }
 
   const atp_share& share = turn.state.trees.shares()[tree->share()];
-  const std::uint32_t slot = atp_slot_of_share(&share, header.aggregator_index);
+  const std::uint32_t slot = atp_slot_of_share(&share, &header);
   const std::uint64_t limit = tree->sequence_limit(header.stream);
   atp_fragment fragment = fragment_of(in.packet);
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {

@@ -12,6 +12,7 @@ atp_header Downlink::header(PacketType type, std::uint8_t flags, const FragmentN
   h.bitmap_words = terms_.bitmap_words();
   h.job = terms_.key.job;
   h.incarnation = terms_.key.incarnation;
+  h.tenant = terms_.key.tenant;
   h.stream = name.stream;
   h.sequence = name.sequence;
   h.aggregator_index = name.aggregator_index;

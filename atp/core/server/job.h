@@ -43,7 +43,6 @@ struct JobSummary {
   std::span<const RankLateness> lateness;  // by rank, once all have joined
   bool has_switches = false;               // some rank's route has one
   AggregationProgress progress;
-  std::uint32_t tenant = 0;  // whose job it is; 0: no keys
 
   // Where a rank is; unset if no packet has come straight from it.
   Endpoint home_of(Rank rank) const { return members->record(rank).own; }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "atp/core/server/server_harness.h"
-#include "atp/core/testing_owners.h"
+#include "atp/core/testing_quotas.h"
 
 // How much strangers can make a server hold: one packet makes a job, so the number of jobs and
 // their memory are bounded, and a job that exceeds the bounds is refused before anything is
@@ -47,10 +47,9 @@ TEST(Limits, NoMoreJobsAreServedThanConfigured) {
 }
 
 // Joins one rank of a job and returns the refusal, if there is one.
-Refusal refusal_of(ServerHarness& h, std::uint32_t job, std::uint32_t incarnation = 1,
-                   std::uint16_t first_stream = 0) {
+Refusal refusal_of(ServerHarness& h, const JobKey& job, std::uint16_t first_stream = 0) {
   TestJoin join = h.join_of(0, 2, false);
-  join.job = {job, incarnation};
+  join.job = job;
   join.body.first_stream = first_stream;
   h.join(worker_endpoint(0), join);
   const auto sent = h.take(StatusCode::kRefused);
@@ -58,20 +57,20 @@ Refusal refusal_of(ServerHarness& h, std::uint32_t job, std::uint32_t incarnatio
 }
 
 TEST(Tenants, HaveNoMoreJobsAtATimeThanTheirQuota) {
-  TestOwners owners;
-  for (const std::uint32_t job : {1, 2, 3})
-    owners.by_job[job] = {.tenant = 7, .quota = {.jobs = 2}};
-  owners.by_job[4] = {.tenant = 8, .quota = {.jobs = 1}};
+  TestQuotas quotas;
+  quotas.by_tenant = {{7, {.jobs = 2}}, {8, {.jobs = 1}}};
   ServerConfig config = ServerHarness::small_config();
-  config.owners = &owners;
+  config.quotas = &quotas;
   ServerHarness h(config);
-  EXPECT_FALSE(refusal_of(h, 1));
-  EXPECT_FALSE(refusal_of(h, 1, 1, 100)) << "another range of the same job";
-  EXPECT_FALSE(refusal_of(h, 1, 2)) << "another incarnation of the same job";
-  EXPECT_FALSE(refusal_of(h, 2));
-  EXPECT_EQ(refusal_of(h, 3), (Refusal{RefusalReason::kTenantJobs, 2, 0}));
-  EXPECT_FALSE(refusal_of(h, 4)) << "another tenant";
-  EXPECT_FALSE(refusal_of(h, 5)) << "nobody's";
+  EXPECT_FALSE(refusal_of(h, {1, 1, 7}));
+  EXPECT_FALSE(refusal_of(h, {1, 1, 7}, 100)) << "another range of the same job";
+  EXPECT_FALSE(refusal_of(h, {1, 2, 7})) << "another incarnation of the same job";
+  EXPECT_FALSE(refusal_of(h, {1, 1, 8})) << "another tenant";
+  EXPECT_FALSE(refusal_of(h, {2, 1, 7}));
+  EXPECT_EQ(refusal_of(h, {3, 1, 7}), (Refusal{RefusalReason::kTenantJobs, 2, 0}));
+  h.now += std::chrono::milliseconds(10);  // the pause between two answers
+  EXPECT_EQ(refusal_of(h, {2, 1, 8}), (Refusal{RefusalReason::kTenantJobs, 1, 0}));
+  EXPECT_FALSE(refusal_of(h, {5, 1})) << "nobody's";
   EXPECT_TRUE(h.server.knows_job(1));
   EXPECT_FALSE(h.server.knows_job(3));
 }
@@ -84,18 +83,16 @@ TEST(Tenants, HaveNoMoreMemoryThanTheirQuota) {
     const TestJoin join = h.join_of(0, 2, false);
     each = Job::bytes_needed(join.job, join.body, config);
   }
-  TestOwners owners;
+  TestQuotas quotas;
   const std::size_t limit = 2 * each + each / 2;
-  for (const std::uint32_t job : {1, 2, 3}) {
-    owners.by_job[job] = {.tenant = 7, .quota = {.bytes = limit}};
-  }
-  owners.by_job[4] = {.tenant = 8, .quota = {.bytes = each}};
-  config.owners = &owners;
+  quotas.by_tenant = {{7, {.bytes = limit}}, {8, {.bytes = each}}};
+  config.quotas = &quotas;
   ServerHarness h(config);
-  EXPECT_FALSE(refusal_of(h, 1));
-  EXPECT_FALSE(refusal_of(h, 2));
-  EXPECT_EQ(refusal_of(h, 3), memory_refusal(limit - 2 * each, each, RefusalReason::kTenantMemory));
-  EXPECT_FALSE(refusal_of(h, 4)) << "exactly as much as it may have";
+  EXPECT_FALSE(refusal_of(h, {1, 1, 7}));
+  EXPECT_FALSE(refusal_of(h, {2, 1, 7}));
+  EXPECT_EQ(refusal_of(h, {3, 1, 7}),
+            memory_refusal(limit - 2 * each, each, RefusalReason::kTenantMemory));
+  EXPECT_FALSE(refusal_of(h, {1, 1, 8})) << "exactly as much as it may have";
 }
 
 TEST(Keys, AJoinWhoseTagIsNotAcceptedIsAnsweredAndChangesNothing) {

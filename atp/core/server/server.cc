@@ -197,14 +197,15 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   const std::size_t left = config_.memory_limit_bytes - bytes_;
   const std::size_t needed = Job::bytes_needed(packet.job(), join, config_);
   if (needed > left) return memory_refusal(left, needed);
-  return objection_by_quota(packet.header.job, needed);
+  return objection_by_quota(packet.job(), needed);
 }
 
 // A tenant's jobs share its quota.
-Refusal Server::objection_by_quota(std::uint32_t job, std::size_t bytes) const {
-  if (config_.owners == nullptr) return {};
-  QuotaCheck check(config_.owners->owner_of(job), job);
-  for (const auto& [range, entry] : jobs_) check.note(entry.tenant, range.key.job, entry.bytes);
+Refusal Server::objection_by_quota(const JobKey& job, std::size_t bytes) const {
+  const Quota quota = quota_of(config_.quotas, job.tenant);
+  if (quota == Quota{}) return {};
+  QuotaCheck check(quota, job);
+  for (const auto& [range, entry] : jobs_) check.note(range.key, entry.bytes);
   return check.refusal(bytes);
 }
 
@@ -245,11 +246,7 @@ Server::Jobs::iterator Server::find_or_make(ServerTurn& turn, const PacketView& 
   turn.count(ServerCounter::kJobsMade);
   const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
   bytes_ += bytes;
-  const JobOwner owner =
-      config_.owners == nullptr ? JobOwner{} : config_.owners->owner_of(packet.header.job);
-  return jobs_
-      .emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes, owner.tenant})
-      .first;
+  return jobs_.emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes}).first;
 }
 
 void Server::handle_join(ServerTurn& turn, const Arrival& in) {
@@ -286,8 +283,8 @@ void Server::tell_of_other_incarnations(ServerTurn& turn, Jobs::iterator job) {
   Job& own = job->second.job;
   const JobKey key = job->first.key;
   const Duration lately = 2 * config_.timing.join_refresh;
-  for (auto it = jobs_.lower_bound({{key.job, 0}, 0}); it != jobs_.end(); ++it) {
-    if (it->first.key.job != key.job) return;
+  for (auto it = jobs_.lower_bound({{key.job, 0, key.tenant}, 0}); it != jobs_.end(); ++it) {
+    if (!same_job(it->first.key, key)) return;
     Job& other = it->second.job;
     if (it->first.key == key || !other.joining()) continue;
     if (it->first.first_stream != job->first.first_stream) continue;
@@ -342,8 +339,8 @@ ServerCounter Server::unknown_counter(const PacketView& packet) const {
   if (next != jobs_.end() && next->first.key == packet.job()) {
     return ServerCounter::kDropUnknownStream;
   }
-  const auto same_job = jobs_.lower_bound({{packet.header.job, 0}, 0});
-  const bool known = same_job != jobs_.end() && same_job->first.key.job == packet.header.job;
+  const auto first = jobs_.lower_bound({{packet.header.job, 0, packet.header.tenant}, 0});
+  const bool known = first != jobs_.end() && same_job(first->first.key, packet.job());
   return known ? ServerCounter::kDropForeignIncarnation : ServerCounter::kDropUnknownJob;
 }
 

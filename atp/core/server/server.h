@@ -57,18 +57,17 @@ class Server {
     const auto first = jobs_.lower_bound({key, 0});
     return first != jobs_.end() && first->first.key == key;
   }
-  // Whether there is a job of this number, of whatever incarnation.
+  // Whether there is a job of this number, whosever it is.
   bool knows_job(std::uint32_t job) const {
     const auto first = jobs_.lower_bound({{job, 0}, 0});
     return first != jobs_.end() && first->first.key.job == job;
   }
-  // Calls visit(const JobSummary&) for each job, in the order of job, incarnation and stream.
+  // Calls visit(const JobSummary&) for each job, in the order of job, tenant, incarnation and
+  // stream.
   template <class Visit>
   void for_each_job(Instant now, Visit&& visit) const {
     for (const auto& [range, entry] : jobs_) {
-      JobSummary summary = entry.job.summary(now);
-      summary.tenant = entry.tenant;
-      visit(std::as_const(summary));
+      visit(entry.job.summary(now));
     }
   }
 
@@ -84,7 +83,6 @@ class Server {
   struct Entry {
     Job job;
     std::size_t bytes = 0;  // counted against the memory limit
-    std::uint32_t tenant = 0;
     bool operator==(const Entry&) const = default;
   };
   using Jobs = std::map<RangeKey, Entry>;
@@ -99,7 +97,7 @@ class Server {
   Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
   static Refusal objection(const Join& join, const Endpoint& to);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
-  Refusal objection_by_quota(std::uint32_t job, std::size_t bytes) const;
+  Refusal objection_by_quota(const JobKey& job, std::size_t bytes) const;
   // The job whose stream range overlaps the JOIN's, or null.
   const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);

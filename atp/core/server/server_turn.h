@@ -29,7 +29,7 @@ struct ServerConfig {
   // jobs together are bounded. A job that does not fit is refused when its first rank joins.
   std::uint16_t max_streams = 8;
   std::size_t memory_limit_bytes = std::size_t{1} << 30;
-  const JobOwners* owners = nullptr;  // null: no keys, and so no tenants
+  const Quotas* quotas = nullptr;  // null: no keys, and so no tenants
   std::uint64_t seed = 1;
   std::uint64_t first_sequence = 0;  // of each stream (see WorkerConfig)
   Timing timing;

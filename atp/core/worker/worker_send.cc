@@ -14,6 +14,7 @@ std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, const Stream&
   h.bitmap_words = bitmap_words_for(config_.world_size);
   h.job = config_.job.job;
   h.incarnation = config_.job.incarnation;
+  h.tenant = config_.job.tenant;
   h.stream = stream.id;
   h.value_count = shape.value_count;
   h.sequence = sequence;

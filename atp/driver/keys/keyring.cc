@@ -56,68 +56,77 @@ std::uint64_t tag_of(const PacketKey& key, std::span<const std::uint8_t> packet,
   return packet_tag(key, std::span(bytes).first(length + Endpoint::kWireBytes));
 }
 
-std::span<std::uint8_t> without_tag(std::span<std::uint8_t> packet) {
+// Removes the tag, if there is one, and writes whose packet it is.
+std::span<std::uint8_t> without_tag(std::span<std::uint8_t> packet, std::uint16_t tenant = 0) {
   const std::size_t tag = std::size_t{4} * packet[ATP_AT_TAG_WORDS];
-  packet[ATP_AT_TAG_WORDS] = 0;
+  const bool is_valid = packet[ATP_AT_ZERO] == 0;
+  atp_store16(packet.data() + ATP_AT_TENANT, is_valid ? tenant : ATP_TENANT_INVALID);
   return packet.first(packet.size() - std::min(tag, packet.size() - ATP_HEADER_BYTES));
+}
+
+std::uint64_t job_id(std::uint32_t tenant_id, std::uint32_t job) {
+  return std::uint64_t{tenant_id} << 32 | job;
 }
 
 }  // namespace
 
 Keyring::Keyring(Side side, std::vector<Tenant> tenants) : side_(side) {
-  replace(std::move(tenants));
+  if (side == Side::kNode) places_.emplace_back();
+  ATP_CHECK(replace(std::move(tenants)));
 }
 
 Keyring::Keyring(const RankKey& key) : side_(Side::kRank) {
-  if (const Tenant* tenant = std::get_if<Tenant>(&key)) replace({*tenant});
+  if (const Tenant* tenant = std::get_if<Tenant>(&key)) ATP_CHECK(replace({*tenant}));
   if (const JobKeys* given = std::get_if<JobKeys>(&key)) {
-    for (const auto& [job, own] : given->by_job) jobs_[job] = {given->tenant, own};
+    places_.push_back({.id = given->tenant, .name = {}, .at = {}});
+    for (const auto& [job, own] : given->by_job) jobs_[job_id(given->tenant, job)] = {0, own};
   }
 }
 
-void Keyring::replace(std::vector<Tenant> tenants) {
+Status Keyring::replace(std::vector<Tenant> tenants) {
   ATP_CHECK(side_ == Side::kNode || tenants.size() == 1);
-  tenants_ = std::move(tenants);
-  ids_.clear();
-  for (const Tenant& tenant : tenants_) ids_.push_back(key_id(tenant.name));
-  for (auto& [job, entry] : jobs_) {
-    const Tenant* tenant = find(entry.tenant);
-    entry.is_closed = tenant == nullptr || packet_key(tenant->key, job) != entry.key;
+  std::vector<Place> places = places_;
+  for (Place& place : places) place.at.reset();
+  for (std::size_t i = 0; i < tenants.size(); ++i) {
+    const std::string& name = tenants[i].name;
+    auto place = std::find_if(places.begin(), places.end(),
+                              [&](const Place& one) { return one.name == name; });
+    if (place == places.end()) place = places.insert(place, {key_id(name), name, {}});
+    place->at = i;
   }
-  std::erase_if(jobs_,
-                [this](const auto& job) { return job.second.is_closed && !knows_(job.first); });
+  if (places.size() > ATP_TENANT_INVALID) {
+    return Error{"too many tenants: a node can tell 65,534 names apart during its life"};
+  }
+  places_ = std::move(places);
+  tenants_ = std::move(tenants);
+  jobs_.clear();
+  return ok_status();
 }
 
-const Tenant* Keyring::find(std::uint32_t id) const {
-  const auto found = std::find(ids_.begin(), ids_.end(), id);
-  return found == ids_.end() ? nullptr : &tenants_[static_cast<std::size_t>(found - ids_.begin())];
-}
-
-const Keyring::JobEntry* Keyring::entry_of(std::uint32_t job) const {
+const Keyring::JobEntry* Keyring::known(JobId job) const {
   const auto entry = jobs_.find(job);
   return entry == jobs_.end() ? nullptr : &entry->second;
 }
 
-// False: there is no room.
-bool Keyring::keep(std::uint32_t job, const JobEntry& entry) {
-  if (jobs_.size() >= kMaxJobs) {
-    std::erase_if(jobs_, [this](const auto& other) { return !knows_(other.first); });
-    if (jobs_.size() >= kMaxJobs) return false;
-  }
-  jobs_.insert_or_assign(job, entry);
-  return true;
+// Nothing without the tenant's key.
+std::optional<Keyring::JobEntry> Keyring::make_entry(JobId job) const {
+  const auto place = std::find_if(places_.begin(), places_.end(),
+                                  [&](const Place& one) { return one.at && one.id == job >> 32; });
+  if (place == places_.end()) return std::nullopt;
+  return JobEntry{static_cast<std::uint16_t>(place - places_.begin()),
+                  packet_key(tenants_[*place->at].key, static_cast<std::uint32_t>(job))};
 }
 
-// A fragment of a job that a node does not know is a probe (`atp doctor`), and is answered with
-// *unknown job* as without keys.
+const Keyring::JobEntry& Keyring::keep(JobId job, const JobEntry& entry) {
+  if (jobs_.size() >= kMaxJobs) jobs_.clear();
+  return jobs_.insert_or_assign(job, entry).first->second;
+}
+
+// To a node, a fragment without a tag is one of a job that it does not have, and so is answered
+// with *unknown job*: `atp doctor` probes with them.
 bool Keyring::needs_no_tag(std::span<const std::uint8_t> packet) const {
   if (side_ == Side::kRank) return refuses_key(packet);
-  if (packet[ATP_AT_TYPE] == ATP_GRADIENT) {
-    const std::uint32_t job = job_of(packet);
-    const JobEntry* entry = entry_of(job);
-    return (entry == nullptr || entry->is_closed) && !knows_(job);
-  }
-  return status_code(packet) == StatusCode::kAreYouThere;
+  return packet[ATP_AT_TYPE] == ATP_GRADIENT || status_code(packet) == StatusCode::kAreYouThere;
 }
 
 void Keyring::begin_train(std::span<const std::uint8_t> train, std::size_t segment) {
@@ -163,30 +172,24 @@ Keyring::Checked Keyring::check(const Endpoint& from, std::span<std::uint8_t> da
   if (!is_of_this_version(datagram)) return {datagram, true};
   if (!has_tag(datagram)) {
     const bool accepted = needs_no_tag(datagram);
-    return {datagram, accepted, accepted ? KeyProblem::kNone : KeyProblem::kNoTag};
+    return {without_tag(datagram), accepted, accepted ? KeyProblem::kNone : KeyProblem::kNoTag};
   }
   const std::size_t size = datagram.size();
   if (datagram[ATP_AT_TAG_WORDS] != ATP_TAG_WORDS || size < ATP_HEADER_BYTES + ATP_TAG_BYTES) {
     return {without_tag(datagram), false, KeyProblem::kWrongTag};
   }
-  const std::uint32_t id = atp_load32(datagram.data() + size - ATP_TAG_BYTES);
-  const std::uint32_t job = job_of(datagram);
-  const JobEntry* known = entry_of(job);
-  const bool is_owner = known != nullptr && known->tenant == id && !known->is_closed;
-  const Tenant* tenant = is_owner ? nullptr : find(id);
-  if (!is_owner && tenant == nullptr) {
-    return {without_tag(datagram), false, KeyProblem::kUnknownKey};
+  const JobId job = job_id(atp_load32(datagram.data() + size - ATP_TAG_BYTES), job_of(datagram));
+  const JobEntry* entry = known(job);
+  const std::optional<JobEntry> made = entry == nullptr ? make_entry(job) : std::nullopt;
+  if (made) entry = &*made;
+  if (entry == nullptr) return {without_tag(datagram), false, KeyProblem::kUnknownKey};
+  const std::uint64_t tag = tag_in_train(entry->key, datagram, from);
+  if (tag != atp_load64(datagram.data() + size - 8)) {
+    return {without_tag(datagram), false, KeyProblem::kWrongTag};
   }
-  const JobEntry entry = is_owner ? *known : JobEntry{id, packet_key(tenant->key, job)};
-  const std::uint64_t tag = tag_in_train(entry.key, datagram, from);
-  const bool right = tag == atp_load64(datagram.data() + size - 8);
-  const std::span<std::uint8_t> bytes = without_tag(datagram);
-  if (!right) return {bytes, false, KeyProblem::kWrongTag};
-  if (is_owner) return {bytes, true};
-  const bool is_of_another = known != nullptr && known->tenant != id;
-  if (is_of_another && knows_(job)) return {bytes, false, KeyProblem::kOthersJob};
-  if (!keep(job, entry)) return {bytes, false, KeyProblem::kNoRoom};
-  return {bytes, true};
+  const std::uint16_t tenant = entry->tenant;
+  if (made) keep(job, *made);
+  return {without_tag(datagram, tenant), true};
 }
 
 std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
@@ -199,16 +202,19 @@ std::size_t Keyring::add_tag(std::span<std::uint8_t> room, std::size_t length,
 std::size_t Keyring::add_tag_later(std::span<std::uint8_t> room, std::size_t length,
                                    const Endpoint& source) {
   ATP_CHECK(length >= ATP_HEADER_BYTES && room.size() >= length + ATP_TAG_BYTES);
+  const std::uint16_t tenant = atp_load16(room.data() + ATP_AT_TENANT);
+  atp_store16(room.data() + ATP_AT_TENANT, 0);
   if (refuses_key(room.first(length))) return length;
-  const std::uint32_t job = job_of(room);
-  const JobEntry* entry = entry_of(job);
-  if (entry == nullptr && side_ == Side::kRank && !tenants_.empty()) {
-    keep(job, {ids_[0], packet_key(tenants_[0].key, job)});
-    entry = entry_of(job);
+  const std::uint32_t id = places_[tenant].id;
+  const JobId job = job_id(id, job_of(room));
+  const JobEntry* entry = known(job);
+  if (entry == nullptr) {
+    const std::optional<JobEntry> made = make_entry(job);
+    if (!made) return length;
+    entry = &keep(job, *made);
   }
-  if (entry == nullptr || entry->is_closed) return length;
   room[ATP_AT_TAG_WORDS] = ATP_TAG_WORDS;
-  atp_store32(room.data() + length, entry->tenant);
+  atp_store32(room.data() + length, id);
   const std::size_t hashed = length + 4;
   if (room[ATP_AT_TYPE] == ATP_JOIN) {
     atp_store64(room.data() + hashed, tag_of(entry->key, room.first(hashed), source));
@@ -233,20 +239,15 @@ void Keyring::add_tags() {
   }
 }
 
-JobOwner Keyring::owner_of(std::uint32_t job) const {
-  const JobEntry* entry = entry_of(job);
-  const Tenant* tenant = entry == nullptr ? nullptr : find(entry->tenant);
-  return tenant == nullptr ? JobOwner{} : JobOwner{entry->tenant, tenant->quota};
-}
-
-std::optional<std::string> Keyring::name_of(std::uint32_t tenant) const {
-  const Tenant* found = find(tenant);
-  return found == nullptr ? std::nullopt : std::optional(found->name);
+Quota Keyring::of_tenant(std::uint16_t tenant) const {
+  const std::optional<std::size_t> at = places_[tenant].at;
+  return at ? tenants_[*at].quota : Quota{};
 }
 
 Keyring::Checked check_without_keys(std::span<std::uint8_t> datagram) {
-  if (!is_of_this_version(datagram) || !has_tag(datagram)) return {datagram, true};
-  return {without_tag(datagram), false, KeyProblem::kNoKeys};
+  if (!is_of_this_version(datagram)) return {datagram, true};
+  const bool refused = has_tag(datagram);
+  return {without_tag(datagram), !refused, refused ? KeyProblem::kNoKeys : KeyProblem::kNone};
 }
 
 }  // namespace atp

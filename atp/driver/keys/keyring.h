@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -17,12 +16,12 @@
 
 // The tags at the end of a job's packets (docs/protocol.md §2, *Keys*): the event loop checks and
 // removes them before it passes a packet to its node, and adds them to what the node sends. So the
-// core sees packets without tags, and the same rules hold with and without keys.
+// core sees packets without tags, and the same rules hold with and without keys. What the core of a
+// node sees in their place is the tenant's number (ATP_AT_TENANT), which is part of a job's key.
 //
 // Usage, on the loop's thread alone:
 //
 //   Keyring keys(Keyring::Side::kNode, tenants);
-//   keys.ask_for_jobs([&](std::uint32_t job) { return node.knows_job(job); });
 //   const Keyring::Checked checked = keys.check(from, datagram);  // removes the tag
 //   const std::size_t length = keys.add_tag(room, length, source);
 //
@@ -32,7 +31,7 @@
 
 namespace atp {
 
-class Keyring final : public JobOwners {
+class Keyring final : public Quotas {
  public:
   // A rank has its tenant's key or those of its jobs, and accepts an untagged refusal for want of
   // the right key. A node has the keys of all tenants, and answers untagged questions and probes.
@@ -42,12 +41,11 @@ class Keyring final : public JobOwners {
   // Of a rank.
   explicit Keyring(const RankKey& key);
 
-  // Whether the node has a job of this number. While it has, the number belongs to one tenant.
-  void ask_for_jobs(std::function<bool(std::uint32_t job)> knows) { knows_ = std::move(knows); }
-
   // Replaces all keys and quotas of a node. Jobs of tenants that are gone, or whose keys have
-  // changed, get no further packet through; quotas apply to jobs that begin from now on.
-  void replace(std::vector<Tenant> tenants);
+  // changed, get no further packet through; quotas apply to jobs that begin from now on. A name
+  // keeps its number, so that a job that is still there belongs to nobody else. An error if there
+  // have been more names than numbers.
+  Status replace(std::vector<Tenant> tenants);
 
   struct Checked {
     std::span<std::uint8_t> bytes;  // without the tag
@@ -69,22 +67,27 @@ class Keyring final : public JobOwners {
                             const Endpoint& source);
   void add_tags();
 
-  JobOwner owner_of(std::uint32_t job) const override;
+  Quota of_tenant(std::uint16_t tenant) const override;
   const std::vector<Tenant>& tenants() const { return tenants_; }
-  // The name of the tenant, if it is known.
-  std::optional<std::string> name_of(std::uint32_t tenant) const;
+  // The name of a node's tenant, present or past.
+  const std::string& name_of(std::uint16_t tenant) const { return places_[tenant].name; }
 
  private:
+  // A tenant's place in the list is its number. Number 0 stands for no key on a node, and on a rank
+  // for its own tenant, which the core need not know there.
+  struct Place {
+    std::uint32_t id = 0;  // key_id() of the name
+    std::string name;
+    std::optional<std::size_t> at;  // in tenants_; nothing if it is gone
+  };
   struct JobEntry {
-    std::uint32_t tenant = 0;  // key_id() of its name
+    std::uint16_t tenant = 0;
     PacketKey key{};
-    // The tenant is gone or has another key. The entry keeps the number for this tenant for as long
-    // as the node has the job.
-    bool is_closed = false;
   };
   // Only packets with a right tag make entries, so a stranger cannot fill the table. If it is full,
-  // entries of jobs that the node does not have are dropped.
+  // it is emptied: it only saves the time to make a job's key again.
   static constexpr std::size_t kMaxJobs = 4096;
+  using JobId = std::uint64_t;              // the tenant's key_id(), then the job's number
   static constexpr std::size_t kGroup = 8;  // tags computed at a time
 
   // A train, and the tags of some of its datagrams, computed with one key.
@@ -104,21 +107,20 @@ class Keyring final : public JobOwners {
     PacketKey key{};
   };
 
-  const Tenant* find(std::uint32_t id) const;
-  const JobEntry* entry_of(std::uint32_t job) const;
-  bool keep(std::uint32_t job, const JobEntry& entry);
+  const JobEntry* known(JobId job) const;
+  std::optional<JobEntry> make_entry(JobId job) const;
+  const JobEntry& keep(JobId job, const JobEntry& entry);
   bool needs_no_tag(std::span<const std::uint8_t> packet) const;
   std::uint64_t tag_in_train(const PacketKey& key, std::span<const std::uint8_t> datagram,
                              const Endpoint& from);
   void tag_train(const PacketKey& key, std::size_t first);
 
   const Side side_;
-  std::vector<Tenant> tenants_;     // none on a rank that has only its jobs' keys
-  std::vector<std::uint32_t> ids_;  // of tenants_
-  std::unordered_map<std::uint32_t, JobEntry> jobs_;
+  std::vector<Tenant> tenants_;  // none on a rank that has only its jobs' keys
+  std::vector<Place> places_;
+  std::unordered_map<JobId, JobEntry> jobs_;
   Train train_;
   Waiting waiting_;
-  std::function<bool(std::uint32_t)> knows_ = [](std::uint32_t) { return false; };
 };
 
 // For a node without keys: accepts packets without a tag, and refuses one with a tag, which it

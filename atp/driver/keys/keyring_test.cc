@@ -72,6 +72,12 @@ Bytes refusal(RefusalReason reason, std::uint64_t nonce = 9) {
   return status(StatusMessage::refused({reason, 1}, RankSet::of(0), nonce));
 }
 
+// As a node's core sees and sends it.
+Bytes of_tenant(std::uint16_t number, Bytes packet) {
+  atp_store16(&packet[ATP_AT_TENANT], number);
+  return packet;
+}
+
 Bytes tagged(Keyring& keys, Bytes packet, const Endpoint& source = kRank) {
   const std::size_t length = packet.size();
   packet.resize(length + ATP_TAG_BYTES);
@@ -104,9 +110,9 @@ TEST(Keyring, PacketsArriveAsTheyWereBeforeTheirTag) {
     EXPECT_EQ(sent[ATP_AT_TAG_WORDS], ATP_TAG_WORDS);
     const Fate at_node = fate(node, sent);
     EXPECT_TRUE(at_node.accepted);
-    EXPECT_EQ(at_node.packet, packet);
-    const Fate back = fate(rank, tagged(node, packet));
-    EXPECT_TRUE(back.accepted) << "the node has learned whose job it is";
+    EXPECT_EQ(at_node.packet, of_tenant(2, packet)) << "the second name";
+    const Fate back = fate(rank, tagged(node, at_node.packet));
+    EXPECT_TRUE(back.accepted);
     EXPECT_EQ(back.packet, packet);
   }
 }
@@ -176,8 +182,8 @@ TEST(Keyring, ATrainIsCheckedAsItsDatagramsAlone) {
   right(1);
   add(kNone, tagged(vision, join()));
   add(kWrongTag, tagged(vision, join(), kStranger));
-  add(kOthersJob, gradient_of(speech, 7, length));
-  Bytes untagged = gradient();
+  add(kNone, gradient_of(speech, 7, length));
+  Bytes untagged = join();
   untagged.resize(length);
   add(kNoTag, untagged);
   right(5);
@@ -189,7 +195,6 @@ TEST(Keyring, ATrainIsCheckedAsItsDatagramsAlone) {
   add(kNone, gradient_of(vision, 7, length - 4));  // the last may be shorter
 
   Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
-  node.ask_for_jobs([](std::uint32_t) { return true; });
   EXPECT_EQ(Train(datagrams).problems(node), expected);
 }
 
@@ -259,16 +264,9 @@ TEST(Keyring, SaysWhatIsWrong) {
          return bytes;
        }(),
        kRank, KeyProblem::kWrongTag},
-      {"the number of another tenant's job",
-       [] {
-         Keyring keys = rank_with(tenant("speech", 2));
-         return tagged(keys, join());
-       }(),
-       kRank, KeyProblem::kOthersJob},
   };
   for (const auto& c : cases) {
     Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
-    node.ask_for_jobs([](std::uint32_t job) { return job == kJob.job; });
     Keyring owner = rank_with(tenant("vision", 1));
     ASSERT_TRUE(fate(node, tagged(owner, gradient())).accepted);
     const Fate found = fate(node, c.datagram, c.from);
@@ -306,8 +304,8 @@ TEST(Keyring, SomePacketsNeedNoTag) {
       {"another refusal to a rank", Keyring::Side::kRank, refusal(RefusalReason::kWorldSize),
        false},
       {"a refusal to a node", Keyring::Side::kNode, refusal(RefusalReason::kKey), false},
-      {"a GRADIENT of a job that the node has", Keyring::Side::kNode, gradient(), false},
-      {"a GRADIENT of a job that it does not know", Keyring::Side::kNode, gradient(8), true},
+      {"a GRADIENT to a node", Keyring::Side::kNode, gradient(), true},
+      {"a JOIN to a node", Keyring::Side::kNode, join(), false},
       {"a GRADIENT to a rank", Keyring::Side::kRank, gradient(), false},
       {"a STATUS without a body", Keyring::Side::kNode,
        [] {
@@ -320,7 +318,6 @@ TEST(Keyring, SomePacketsNeedNoTag) {
   };
   for (const auto& c : cases) {
     Keyring keys(c.side, {tenant("vision", 1)});
-    keys.ask_for_jobs([](std::uint32_t job) { return job == kJob.job; });
     const Fate found = fate(keys, c.packet);
     EXPECT_EQ(found.accepted, c.accepted) << c.what;
     EXPECT_EQ(found.packet, c.packet) << c.what;
@@ -330,87 +327,86 @@ TEST(Keyring, SomePacketsNeedNoTag) {
 TEST(Keyring, ANodeTagsNoRefusalBecauseOfTheKey) {
   Keyring rank = rank_with(tenant("vision", 1));
   Keyring node = node_with({tenant("vision", 1)});
-  ASSERT_TRUE(fate(node, tagged(rank, join())).accepted);
-  EXPECT_EQ(tagged(node, refusal(RefusalReason::kKey)), refusal(RefusalReason::kKey));
-  EXPECT_NE(tagged(node, refusal(RefusalReason::kRoute)), refusal(RefusalReason::kRoute));
+  for (const std::uint16_t number : {0, 1}) {
+    const Bytes sent = tagged(node, of_tenant(number, refusal(RefusalReason::kKey)));
+    EXPECT_EQ(sent, refusal(RefusalReason::kKey));
+  }
+  EXPECT_TRUE(fate(rank, tagged(node, of_tenant(1, refusal(RefusalReason::kRoute)))).accepted);
 }
 
-TEST(Keyring, AnotherTenantMayUseTheNumberOfAJobThatHasEnded) {
-  bool there = true;
+// The byte after tag_words must be 0, and the core counts a packet in which it is not.
+TEST(Keyring, NobodyWritesATenantsNumberIntoAPacketButADriver) {
+  Keyring rank = rank_with(tenant("vision", 1));
+  Keyring node = node_with({tenant("vision", 1)});
+  for (const Bytes& packet : {gradient(), question(), join()}) {
+    for (const bool with_tag : {false, true}) {
+      Bytes changed = packet;
+      changed[ATP_AT_ZERO] = 1;
+      if (with_tag) {
+        changed = tagged(rank, packet);
+        changed[ATP_AT_ZERO] = 1;
+      }
+      for (const Fate& found : {fate(node, changed), fate(rank, changed)}) {
+        EXPECT_FALSE(parse_packet(found.packet).ok());
+      }
+      const auto without = check_without_keys(changed);
+      EXPECT_FALSE(parse_packet(without.bytes).ok());
+    }
+  }
+}
+
+TEST(Keyring, TenantsMayUseTheSameNumbers) {
   Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
-  node.ask_for_jobs([&](std::uint32_t) { return there; });
   Keyring vision = rank_with(tenant("vision", 1));
   Keyring speech = rank_with(tenant("speech", 2));
-  EXPECT_TRUE(fate(node, tagged(vision, join())).accepted);
-  EXPECT_EQ(fate(node, tagged(speech, gradient())).problem, KeyProblem::kOthersJob);
-  there = false;
-  EXPECT_TRUE(fate(node, tagged(speech, join())).accepted);
-  EXPECT_EQ(node.owner_of(kJob.job).tenant, key_id("speech"));
+  for (const Bytes& packet : {join(), gradient()}) {
+    EXPECT_EQ(fate(node, tagged(vision, packet)).packet, of_tenant(1, packet));
+    EXPECT_EQ(fate(node, tagged(speech, packet)).packet, of_tenant(2, packet));
+    const Bytes to_vision = tagged(node, of_tenant(1, packet));
+    const Bytes to_speech = tagged(node, of_tenant(2, packet));
+    EXPECT_EQ(fate(vision, to_vision).packet, packet);
+    EXPECT_EQ(fate(speech, to_speech).packet, packet);
+    EXPECT_FALSE(fate(vision, to_speech).accepted);
+    EXPECT_FALSE(fate(speech, to_vision).accepted);
+  }
 }
 
 TEST(Keyring, ReplacedKeysEndTheJobsOfTenantsThatAreGone) {
   Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
   Keyring vision = rank_with(tenant("vision", 1));
   Keyring speech = rank_with(tenant("speech", 2));
-  ASSERT_TRUE(fate(node, tagged(vision, join(1))).accepted);
-  ASSERT_TRUE(fate(node, tagged(speech, join(2))).accepted);
-  node.replace({tenant("vision", 1, {.jobs = 3}), tenant("speech", 5)});
-  EXPECT_TRUE(fate(node, tagged(vision, gradient(1))).accepted);
-  EXPECT_EQ(node.owner_of(1).quota.jobs, 3U) << "new quotas, the same key";
-  EXPECT_EQ(fate(node, tagged(speech, gradient(2))).problem, KeyProblem::kWrongTag);
-  EXPECT_EQ(node.owner_of(2), JobOwner{});
-  node.replace({tenant("speech", 5)});
-  EXPECT_EQ(fate(node, tagged(vision, gradient(1))).problem, KeyProblem::kUnknownKey);
-}
-
-TEST(Keyring, TheNumberOfARunningJobStaysWithItsTenantWhateverTheNewKeysAre) {
-  bool there = true;
-  Keyring node = node_with({tenant("vision", 1), tenant("speech", 2)});
-  node.ask_for_jobs([&](std::uint32_t) { return there; });
-  Keyring vision = rank_with(tenant("vision", 1));
-  Keyring changed = rank_with(tenant("vision", 5));
-  Keyring speech = rank_with(tenant("speech", 2));
   ASSERT_TRUE(fate(node, tagged(vision, join())).accepted);
-  const Bytes from_node = tagged(node, gradient());
+  ASSERT_TRUE(fate(node, tagged(speech, join())).accepted);
+  ASSERT_TRUE(node.replace({tenant("speech", 5), tenant("vision", 1, {.jobs = 3})}));
+  EXPECT_EQ(fate(node, tagged(vision, gradient())).packet, of_tenant(1, gradient()))
+      << "a name keeps its number, whatever its line";
+  EXPECT_EQ(node.of_tenant(1).jobs, 3U) << "new quotas, the same key";
+  EXPECT_EQ(fate(node, tagged(speech, gradient())).problem, KeyProblem::kWrongTag);
+  Keyring changed = rank_with(tenant("speech", 5));
+  EXPECT_TRUE(fate(changed, tagged(node, of_tenant(2, gradient()))).accepted);
 
-  node.replace({tenant("speech", 2)});
+  ASSERT_TRUE(node.replace({tenant("speech", 5)}));
   EXPECT_EQ(fate(node, tagged(vision, gradient())).problem, KeyProblem::kUnknownKey);
-  EXPECT_EQ(fate(node, tagged(speech, join())).problem, KeyProblem::kOthersJob);
-  EXPECT_EQ(fate(node, gradient()).problem, KeyProblem::kNoTag);
-  EXPECT_EQ(tagged(node, gradient()), gradient()) << "no tag of a key that is gone";
+  EXPECT_EQ(tagged(node, of_tenant(1, gradient())), gradient()) << "no tag of a key that is gone";
+  EXPECT_EQ(node.of_tenant(1), Quota{});
+  EXPECT_EQ(node.name_of(1), "vision") << "its job may be there for a while";
+  EXPECT_TRUE(fate(node, tagged(changed, gradient())).accepted);
 
-  node.replace({tenant("speech", 2), tenant("vision", 5)});
-  EXPECT_EQ(fate(node, tagged(vision, gradient())).problem, KeyProblem::kWrongTag);
-  EXPECT_EQ(fate(node, tagged(speech, join())).problem, KeyProblem::kOthersJob);
-  EXPECT_TRUE(fate(node, tagged(changed, join())).accepted);
-  EXPECT_NE(tagged(node, gradient()), from_node);
-
-  there = false;
-  EXPECT_TRUE(fate(node, tagged(speech, join())).accepted) << "the job has ended";
+  ASSERT_TRUE(node.replace({tenant("other", 1), tenant("vision", 1)}));
+  EXPECT_EQ(fate(node, tagged(vision, gradient())).packet, of_tenant(1, gradient()));
+  EXPECT_EQ(node.name_of(3), "other");
 }
 
-TEST(Keyring, ManyJobNumbersDisplaceNoJobThatTheNodeHas) {
+TEST(Keyring, KeepsFewKeysOfJobsAndMakesTheOthersAgain) {
   Keyring node = node_with({tenant("vision", 1)});
-  node.ask_for_jobs([](std::uint32_t job) { return job < 10; });
   Keyring rank = rank_with(tenant("vision", 1));
   for (std::uint32_t job = 0; job < 10'000; ++job) {
     Keyring probing = rank_with(tenant("vision", 1));
     ASSERT_TRUE(fate(node, tagged(probing, gradient(job))).accepted) << job;
   }
   for (std::uint32_t job = 0; job < 10; ++job) {
-    EXPECT_EQ(node.owner_of(job).tenant, key_id("vision")) << job;
+    EXPECT_TRUE(fate(rank, tagged(node, of_tenant(1, gradient(job)))).accepted) << job;
   }
-}
-
-TEST(Keyring, ANodeThatHasTooManyJobsSaysSo) {
-  Keyring node = node_with({tenant("vision", 1)});
-  node.ask_for_jobs([](std::uint32_t) { return true; });
-  for (std::uint32_t job = 0; job < 4096; ++job) {
-    Keyring rank = rank_with(tenant("vision", 1));
-    ASSERT_TRUE(fate(node, tagged(rank, gradient(job))).accepted) << job;
-  }
-  Keyring rank = rank_with(tenant("vision", 1));
-  EXPECT_EQ(fate(node, tagged(rank, join(5000))).problem, KeyProblem::kNoRoom);
 }
 
 // Its keys were made by another rank, which has the tenant's file.
@@ -423,17 +419,17 @@ TEST(Keyring, ARankWithTheKeysOfItsJobsSpeaksInThemAlone) {
     for (const Bytes& packet : {join(job), gradient(job)}) {
       EXPECT_EQ(tagged(rank, packet), tagged(with_file, packet)) << job;
       EXPECT_TRUE(fate(node, tagged(rank, packet)).accepted) << job;
-      EXPECT_TRUE(fate(rank, tagged(node, packet)).accepted) << job;
+      EXPECT_TRUE(fate(rank, tagged(node, of_tenant(1, packet))).accepted) << job;
     }
   }
   EXPECT_EQ(tagged(rank, join(9)), join(9)) << "it has no key of this job";
   ASSERT_TRUE(fate(node, tagged(with_file, join(9))).accepted);
-  EXPECT_EQ(fate(rank, tagged(node, join(9))).problem, KeyProblem::kUnknownKey);
+  EXPECT_EQ(fate(rank, tagged(node, of_tenant(1, join(9)))).problem, KeyProblem::kUnknownKey);
   Keyring speech = rank_with(tenant("speech", 2));
   EXPECT_EQ(fate(rank, tagged(speech, gradient())).problem, KeyProblem::kUnknownKey);
   Keyring wrong = rank_with(tenant("vision", 3));
   EXPECT_EQ(fate(rank, tagged(wrong, gradient())).problem, KeyProblem::kWrongTag);
-  EXPECT_EQ(rank.owner_of(kJob.job), JobOwner{}) << "only nodes have tenants";
+  EXPECT_EQ(rank.of_tenant(0), Quota{}) << "only nodes have tenants";
 }
 
 // Written from docs/protocol.md §2, *Keys*; the values are Python's hashlib.blake2b, and SipHash's

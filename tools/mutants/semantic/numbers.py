@@ -99,7 +99,7 @@ RULES = [
     Rule(
         "reserved bytes may be anything",
         VIEW,
-        " || h.tag_words != 0 || h.zero != 0) {",
+        " || h.tenant == ATP_TENANT_INVALID) {",
         ") {",
     ),
     Rule(

@@ -31,6 +31,18 @@ RULES = [
         "Refusal{}",
     ),
     Rule(
+        "whoever applies keeps a lone member from moving its tree",
+        "atp/core/dataplane/join_relay.cc",
+        "(is_member ? members.known() : tree->known())",
+        "tree->known()",
+    ),
+    Rule(
+        "whoever applies moves the tree of other applicants",
+        "atp/core/dataplane/join_relay.cc",
+        "(is_member ? members.known() : tree->known())",
+        "members.known()",
+    ),
+    Rule(
         "a detachment of the same number counts",
         MEMBERSHIP,
         "if (!knows(rank) || detachments <= members_[rank].detachments) return false;",

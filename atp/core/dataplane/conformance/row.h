@@ -8,9 +8,10 @@
 // A row of docs/protocol.md §4 as data: an aggregator, the packet that arrives, and the outcome.
 //
 // Unless a row says otherwise: the job is 1, its incarnation 2, the stream 3, the fragment 100, its
-// operation 4; ranks 0, 1 and 2 are members, all behind the sender; the time is kNow, and the
-// aggregator was used recently. All kValueCount values of a packet or sum are `value`. Ranks are
-// bits of one 64-bit word, and the row must hold whichever word of the bitmap that is.
+// operation 4, and nobody has keys; ranks 0, 1 and 2 are members, all behind the sender; the time
+// is kNow, and the aggregator was used recently. All kValueCount values of a packet or sum are
+// `value`. Ranks are bits of one 64-bit word, and the row must hold whichever word of the bitmap
+// that is.
 
 namespace atp::conformance {
 
@@ -28,6 +29,7 @@ struct FragmentName {
   std::uint16_t stream = 3;
   std::uint64_t sequence = 100;
   std::uint32_t operation = 4;
+  std::uint16_t tenant = 0;
 };
 
 struct Held {
@@ -106,6 +108,8 @@ inline constexpr FragmentName kEarlier{.sequence = 99};
 inline constexpr FragmentName kLater{.sequence = 101};
 inline constexpr FragmentName kOtherJob{.job = 9};
 inline constexpr FragmentName kOtherJobLater{.job = 9, .sequence = 101};
+inline constexpr FragmentName kOtherTenant{.tenant = 9};
+inline constexpr FragmentName kOtherTenantLater{.sequence = 101, .tenant = 9};
 inline constexpr FragmentName kOtherIncarnation{.incarnation = 9};
 inline constexpr FragmentName kOtherIncarnationLater{.incarnation = 9, .sequence = 101};
 inline constexpr FragmentName kOtherStream{.stream = 9};
