@@ -219,7 +219,7 @@ class Captured {
   const Row& row_;
   World world_;
   std::optional<Packet> captured_;
-  std::array<int, 4> detached_{};
+  std::array<std::uint32_t, 4> detached_{};
   bool stall_ = false;
   bool is_frozen_ = false;
 };
