@@ -20,6 +20,8 @@ from experiments.defence import attacks
 from experiments.defence.forge_icmp import checksum, quoted
 from experiments.defence.packets import name_of
 
+AGAIN = 200
+
 
 class Over(Exception):
     pass
@@ -118,14 +120,18 @@ def send_icmp(world, row):
 
 
 def hold_connections(world, row):
-    """Keeps row.rate connections open to the ports that the row names, whatever closes them.
+    """Keeps row.rate connections open to the ports that the row names, and opens at most AGAIN a
+    second in place of those that were closed.
 
     The row yields (address, what to say at first, what to say each second, whether it reads).
     """
     selector, plans = selectors.DefaultSelector(), list(row.make(world))
-    connections, drip_at = {}, time.monotonic() + 1
+    begin = time.monotonic()
+    connections, drip_at, opened = {}, begin + 1, 0
     while True:
-        for _ in range(min(100, row.rate - len(connections))):
+        may_open = row.rate + AGAIN * (time.monotonic() - begin) - opened
+        for _ in range(min(100, row.rate - len(connections), int(may_open))):
+            opened += 1
             plan = random.choice(plans)
             connection = socket.socket()
             connection.setblocking(False)
