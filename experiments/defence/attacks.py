@@ -447,8 +447,8 @@ def seen(name, make, rate=500, way="udp", needs=CAPTURE):
     return Row(f"captured {name}", make, needs, way, rate)
 
 
-def other_tenant(name, make, rate=200):
-    return Row(f"another tenant: {name}", tenants(make), TENANT, rate=rate, keys=(True,))
+def other_tenant(name, make, rate=200, needs=TENANT):
+    return Row(f"another tenant: {name}", tenants(make), needs, rate=rate, keys=(True,))
 
 
 def tcp(name, rate, ports, **plan):
@@ -529,7 +529,7 @@ ROWS = [
     other_tenant("JOINs for the job's number", joins_of_the_same_number, 100),
     other_tenant("many jobs of its own", joins_of_many_jobs),
     other_tenant("claims aggregators", a_job_that_claims_aggregators, 300),
-    other_tenant("captured packets, with its own tags", captured_with_own_tag),
+    other_tenant("captured packets, with its own tags", captured_with_own_tag, needs=CAPTURE),
     other_tenant("questions about the job", questions_about_the_job),
 ]  # fmt: skip
 

@@ -183,6 +183,7 @@ def freeze(world, row):
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
+            world.sent += 1
         time.sleep(1e6)
     finally:
         for pid in pids:
