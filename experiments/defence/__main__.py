@@ -138,9 +138,7 @@ def prepare(running, needs):
             time.sleep(2)
             running.network["s0"].exec("nft", "delete table inet lose")
             for name in ("s0", "a0"):  # so that *unknown job* is sent, and questions are
-                running.nodes[name].kill()
-                running.nodes[name].wait()
-                running.start_node(name)
+                running.restart_nodes(name)
                 time.sleep(3)
     elif A_JOIN in needs:
         with running.capturing("captured"):
@@ -160,6 +158,7 @@ def attacked(rows, keyed, words):
                 found = Found(row.name, keyed, ended=str(ended))
                 running.end_strike()
                 running.job.wait()
+                running.restart_nodes()  # the next start has the same incarnation
                 running.start_job()
                 world = running.world(captures)
             show(found)

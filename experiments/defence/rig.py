@@ -89,6 +89,13 @@ class Rig:
         self.network.wait_for_line(node, "listening on", LIMIT_S)
         self.nodes[name] = node
 
+    def restart_nodes(self, *names):
+        """These, or all."""
+        for name in names or NODES:
+            self.nodes[name].kill()
+            self.nodes[name].wait()
+            self.start_node(name)
+
     def start_double(self):
         double = self.network["s1"].start(sys.executable, HERE / "double.py", *DOUBLE)
         self.network.wait_for_line(double, "listening on", LIMIT_S)
