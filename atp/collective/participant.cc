@@ -230,6 +230,7 @@ std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
 
 // The first failure gives the cause; the worker reports it for each of its operations. If only this
 // rank has noticed the failure, it tells the others at once; they would otherwise wait for a lease.
+// Of a mismatch all have heard, but the server would report the end of the lease as a loss.
 void Participant::fail(Instant now, const Event& event) {
   std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
   if (!failure_) {
@@ -247,7 +248,7 @@ void Participant::fail(Instant now, const Event& event) {
     phase_ = ParticipantPhase::kFailed;
     const FailureCode code = event.failure.code;
     if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress ||
-        code == FailureCode::kOverdue) {
+        code == FailureCode::kOverdue || code == FailureCode::kOperationMismatch) {
       worker_.leave(now, *failure_);
     }
   }

@@ -81,5 +81,50 @@ TEST(Participant, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   EXPECT_FALSE(ended[0].result.ok()) << "later operations fail with the same cause";
 }
 
+// A lease that ends would be reported as the loss of a rank.
+TEST(Participant, LeavesAtOnceAfterAMismatch) {
+  const Instant begin{1h};
+  WorkerConfig config = alone_at_the_server();
+  config.world_size = 3;
+  JoinAck ack = agreement(5000);
+  ack.world_size = 3;
+  const struct {
+    const char* name;
+    bool mismatch;
+    std::size_t leaves;
+  } rows[] = {{"a rank is lost", false, 0}, {"it is lost because of a mismatch", true, 1}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    Participant participant(config, {.world_size = 3, .route = {kServer}},
+                            [](const std::string&) {});
+    join(participant, begin, ack);
+    Outbox out;
+    const auto tell = [&](const StatusMessage& status, std::uint32_t operation) {
+      Outbox message;
+      put_status(message, {.type = PacketType::kStatus, .job = {1, 2}, .operation = operation},
+                 RankSet::of(0), status);
+      message.send_to(kServer);
+      participant.worker().handle_packet(begin, kServer, message.bytes_of(message.packets()[0]),
+                                         participant.tensors(), out);
+    };
+    if (row.mismatch) {
+      tell({.code = StatusCode::kOperationMismatch,
+            .about = RankSet::of(1),
+            .other = RankSet::of(2)},
+           7);
+    }
+    tell({.code = StatusCode::kLeaseEnded, .about = RankSet::of(1)}, 0);
+    participant.on_round(begin);
+    EXPECT_EQ(participant.phase(), ParticipantPhase::kFailed);
+    out.clear();
+    participant.worker().handle_timeout(begin, participant.tensors(), out);
+    std::size_t leaves = 0;
+    for (const OutPacket& packet : out.packets()) {
+      leaves += parse_packet(out.bytes_of(packet)).view().type() == PacketType::kLeave ? 1 : 0;
+    }
+    EXPECT_EQ(leaves, row.leaves);
+  }
+}
+
 }  // namespace
 }  // namespace atp

@@ -125,6 +125,9 @@ struct StatusMessage {
   static constexpr std::size_t kMaxEndpoints = 8;
   static constexpr std::size_t kMaxNumbers = 128;
 
+  // Of *operation mismatch*: some ranks are gone, so pending operations fail now.
+  static constexpr std::uint16_t kSomeAreGone = 1;
+
   StatusCode code = StatusCode::kWaitingFor;
   std::uint16_t reason = 0;
   std::uint64_t nonce = 0;  // whose JOIN or LEAVE this answers; else 0

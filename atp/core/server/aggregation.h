@@ -38,8 +38,9 @@ struct Disagreement {
   FragmentName name;  // of the first fragment that showed it
   RankSet about;      // the ranks with the operation that it names
   RankSet other;      // the ranks with another one
-  StatusMessage message() const {
-    return {.code = StatusCode::kOperationMismatch, .about = about, .other = other};
+  StatusMessage message(std::uint16_t reason = 0) const {
+    return {
+        .code = StatusCode::kOperationMismatch, .reason = reason, .about = about, .other = other};
   }
   bool operator==(const Disagreement&) const = default;
 };

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "atp/core/server/server_harness.h"
@@ -44,17 +45,33 @@ TEST(StalledFragments, AreFlushedFromTheSwitchWithoutAnyWorkersTimer) {
 
 // Rank 2 has no switch.
 TEST(StalledFragments, AreFlushedOnlyFromSwitchesWhileWorkersGetNacks) {
-  ServerHarness h;
-  for (const Rank rank : {0, 1, 2}) h.join_rank(rank, 3, rank < 2);
-  h.take();
-  h.gradient(kTestSwitch, {.ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
-  h.advance(milliseconds(40));
-  const auto sent = h.take();
-  ASSERT_EQ(sent.size(), 3u);
-  EXPECT_EQ(sent[0].type(), PacketType::kFlush);
-  EXPECT_EQ(sent[0].to, kTestSwitch);
-  EXPECT_EQ(sent[1].type(), PacketType::kNack);
-  EXPECT_EQ(sent[2].type(), PacketType::kNack);
+  const Endpoint elsewhere = Endpoint::ipv4(10, 0, 9, 9, 999);
+  const struct {
+    const char* name;
+    std::optional<Endpoint> straight;  // where rank 2's last straight JOIN comes from
+  } rows[] = {
+      {"its straight JOINs come from the same address", worker_endpoint(2)},
+      {"its straight JOINs are lost", std::nullopt},
+      {"only its straight JOIN has come from its new address", elsewhere},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h;
+    for (const Rank rank : {0, 1}) h.join_rank(rank, 3, true);
+    TestJoin one = h.join_of(2, 3, false);
+    h.join(worker_endpoint(2), one);
+    one.flags = ATP_FLAG_DIRECT;
+    if (row.straight) h.join(*row.straight, one);
+    h.take();
+    h.gradient(kTestSwitch, {.ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
+    h.advance(milliseconds(40));
+    const auto sent = h.take();
+    ASSERT_EQ(sent.size(), 3u);
+    EXPECT_EQ(sent[0].type(), PacketType::kFlush);
+    EXPECT_EQ(sent[0].to, kTestSwitch);
+    EXPECT_EQ(sent[1].type(), PacketType::kNack);
+    EXPECT_EQ(sent[2].type(), PacketType::kNack);
+  }
 }
 
 TEST(StalledFragments, AnOvertakenFragmentIsAskedForEvenIfNothingOfItArrived) {

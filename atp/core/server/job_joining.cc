@@ -97,7 +97,8 @@ void Job::tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSe
 // The rank may have missed the announcement when the lease ended.
 void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
   if (const Disagreement* first = aggregation_->mismatch()) {
-    downlink(turn).status_to(from, flags, first->name, first->message(), RankSet::of(rank));
+    return downlink(turn).status_to(from, flags, first->name,
+                                    first->message(StatusMessage::kSomeAreGone), RankSet::of(rank));
   }
   FragmentName name;
   name.stream = terms_.first_stream;

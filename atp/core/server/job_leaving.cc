@@ -98,9 +98,10 @@ void Job::find_culprit() {
 void Job::announce_gone(ServerTurn& turn) {
   gone_announced_ = turn.now;
   Downlink down = downlink(turn);
-  // The cause before its effect: ranks that fail because of a mismatch leave, or let leases end.
+  // The cause in place of its effect: ranks that fail because of a mismatch leave, or let leases
+  // end. In a message of its own, it might be lost.
   if (const Disagreement* first = aggregation_->mismatch()) {
-    down.status(first->name, first->message(), down.present());
+    return down.status(first->name, first->message(StatusMessage::kSomeAreGone), down.present());
   }
   FragmentName name;
   name.stream = terms_.first_stream;

@@ -107,9 +107,7 @@ Source JobMembers::source_of(const Endpoint& from, const RankSet& ranks) const {
 }
 
 bool JobMembers::is_switch(const Child& child) const {
-  if (child.ranks.size() != 1) return true;
-  const Rank rank = child.ranks.lowest();
-  return !(straight_.knows(rank) && straight_.member(rank).child == child.endpoint);
+  return !records_[child.ranks.lowest()].recorded.empty();
 }
 
 }  // namespace atp

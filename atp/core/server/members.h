@@ -92,6 +92,8 @@ class JobMembers {
     const RankSet& ranks = in.packet.ranks;
     return !ranks.empty() && source_of(in.from, ranks) != Source::kForeign;
   }
+  // A switch records itself in the JOINs that it passes on. The straight path does not show what a
+  // child is: its JOINs may be lost, or come from another address already.
   bool is_switch(const Child& child) const;
   // The maximum number of switches on any recorded route.
   std::size_t height() const { return height_; }

@@ -152,8 +152,16 @@ TEST(WorkerFailure, WhateverAMismatchBringsAboutIsReportedAsTheMismatch) {
   const auto lost = [](WorkerScript& s) {
     s.receive_status({.code = StatusCode::kLeaseEnded, .about = RankSet::of(0)}, kTestSwitch);
   };
+  const auto gone = [](WorkerScript& s) {
+    s.receive_status({.code = StatusCode::kOperationMismatch,
+                      .reason = StatusMessage::kSomeAreGone,
+                      .about = RankSet::of(0),
+                      .other = RankSet::of(2)},
+                     kTestSwitch, 1, 5);
+  };
   const Row rows[] = {
       {"the others leave", left},
+      {"the server says in the same message that ranks are gone", gone},
       {"their leases end", lost},
       {"this rank is one of those that deviate", lost, RankSet::of(0), RankSet::of(1),
        RankSet::of(1), RankSet::of(0)},
@@ -177,6 +185,18 @@ TEST(WorkerFailure, WhateverAMismatchBringsAboutIsReportedAsTheMismatch) {
     EXPECT_EQ(event->failure.ranks, row.named);
     EXPECT_EQ(event->failure.other, row.against);
   }
+}
+
+// The next operation may be complete already; the one of the mismatch fails when it comes.
+TEST(WorkerFailure, AMismatchOfRanksThatAreGoneFailsNoWorkerThatWaitsForNothing) {
+  WorkerScript s;
+  s.join();
+  s.receive_status({.code = StatusCode::kOperationMismatch,
+                    .reason = StatusMessage::kSomeAreGone,
+                    .about = RankSet::of(0),
+                    .other = RankSet::of(2)},
+                   kTestSwitch, 1, 5);
+  EXPECT_TRUE(s.worker.joined());
 }
 
 TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {

@@ -215,6 +215,9 @@ void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,
                .about = status.about,
                .other = status.other};
   judge_mismatch();
+  if (status.reason == StatusMessage::kSomeAreGone && has_pending()) {
+    fail({.code = FailureCode::kRankLeft, .endpoint = server()});  // with the mismatch as its cause
+  }
 }
 
 }  // namespace atp

@@ -195,6 +195,21 @@ STALLS = [
         "if (const Disagreement* first = aggregation_->mismatch(); first == nullptr && first) {",
     ),
     Rule(
+        "the mismatch and what follows from it are two messages",
+        LEAVING,
+        "return down.status(first->name, first->message(StatusMessage::kSomeAreGone),"
+        " down.present());",
+        "down.status(first->name, first->message(), down.present());",
+    ),
+    Rule(
+        "a server takes a child for a worker only by its straight JOINs",
+        MEMBERS,
+        "return !records_[child.ranks.lowest()].recorded.empty();",
+        "if (child.ranks.size() != 1) return true;\n"
+        "  const Rank rank = child.ranks.lowest();\n"
+        "  return !(straight_.knows(rank) && straight_.member(rank).child == child.endpoint);",
+    ),
+    Rule(
         "a later mismatch takes the place of the first",
         AGGREGATION,
         "  if (first != nullptr && first->name != name) return;\n",

@@ -294,6 +294,12 @@ JOINING = [
         "return false;",
     ),
     Rule(
+        "a mismatch that is still to come does not end the wait for ranks that are gone",
+        "atp/core/worker/worker_receive.cc",
+        "if (status.reason == StatusMessage::kSomeAreGone && has_pending()) {",
+        "if (false) {",
+    ),
+    Rule(
         "a lost rank hides the mismatch that it failed with",
         WORKER,
         "failure.code == FailureCode::kRankLeft || failure.code == FailureCode::kRankLost ||",
