@@ -63,7 +63,8 @@ class Meeting {
 
 // Whether a wait must end before its time, after it has said for whom it is.
 std::optional<std::string> Meeting::why_ended(std::size_t waited_for, const char* to) {
-  notice_.look([&] { return rank_name(options_, options_.rank) + " waits for " + name(waited_for) + to; });
+  notice_.look(
+      [&] { return rank_name(options_, options_.rank) + " waits for " + name(waited_for) + to; });
   return why_interrupted(options_.interruption);
 }
 
