@@ -3,8 +3,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <random>
 
+#include "atp/base/random.h"
+#include "atp/base/system_random.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
 namespace atp {
@@ -74,11 +75,10 @@ Result<std::uint16_t> free_tcp_port() {
   unsigned connections = 0;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> connections;
   if (connections <= 2 * kLeast) connections = 32'768;  // the kernel's own default
-  std::random_device random;
-  std::uniform_int_distribution<unsigned> ports(kLeast, connections - 1);
+  Random random(random_seed());
   Error error;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const auto port = static_cast<std::uint16_t>(ports(random));
+    const auto port = static_cast<std::uint16_t>(kLeast + random.below(connections - kLeast));
     const Result<TcpSocket> socket = TcpSocket::listen(Endpoint::ipv4(0, 0, 0, 0, port));
     if (socket) return port;
     error = socket.error();

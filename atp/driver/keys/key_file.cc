@@ -12,10 +12,10 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <random>
 #include <system_error>
 #include <utility>
 
+#include "atp/base/system_random.h"
 #include "atp/driver/keys/hex.h"
 
 namespace atp {
@@ -214,9 +214,8 @@ Result<std::unique_ptr<TemporaryKey>> TemporaryKey::make(const std::string& name
     return Error{"cannot find a folder for a temporary key: " + problem.message() +
                  "; set TMPDIR to a folder that exists"};
   }
-  std::random_device random;
-  const std::string file = "atp-key-" + std::to_string(getpid()) + "-" + std::to_string(random()) +
-                           std::to_string(random());
+  const std::string file =
+      "atp-key-" + std::to_string(getpid()) + "-" + std::to_string(random_seed());
   const std::string path = folder / file;
   if (const Status made = make_key_file(path, name); !made) return made.error();
   return std::unique_ptr<TemporaryKey>(new TemporaryKey(path));

@@ -75,7 +75,19 @@ TEST(SentHeads, AQuoteOfAnythingElseProvesNothing) {
   }
 }
 
-TEST(SentHeads, PacketsSentLongAgoAreForgotten) {
+TEST(SentHeads, APacketThatWasCapturedTwoPeriodsAgoProvesNothing) {
+  const Endpoint to = Endpoint::ipv4(10, 0, 0, 1, 5501);
+  const Bytes sent = packet(1448, 7);
+  const auto now = SentHeads::Clock::now();
+  SentHeads heads;
+  heads.add(to, sent, now);
+  EXPECT_TRUE(heads.contain(to, sent, now + SentHeads::kPeriod));
+  EXPECT_FALSE(heads.contain(to, sent, now + 2 * SentHeads::kPeriod));
+  heads.add(to, sent, now + 2 * SentHeads::kPeriod);  // sent again
+  EXPECT_TRUE(heads.contain(to, sent, now + 2 * SentHeads::kPeriod));
+}
+
+TEST(SentHeads, PacketsOverwrittenByLaterOnesAreForgotten) {
   const Endpoint to = Endpoint::ipv4(10, 0, 0, 1, 5501);
   const Bytes first = packet(1448, 7);
   SentHeads heads;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <random>
 #include <span>
 #include <utility>
 
+#include "atp/base/system_random.h"
 #include "atp/core/outbox.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
@@ -66,9 +66,9 @@ class PathProbe {
     header.version = ATP_VERSION;
     header.type = ATP_GRADIENT;
     header.bitmap_words = 1;
-    header.job = random_();
-    header.incarnation = random_();
-    header.sequence = std::uint64_t{random_()} << 32 | random_();
+    header.job = static_cast<std::uint32_t>(random_seed());
+    header.incarnation = static_cast<std::uint32_t>(random_seed());
+    header.sequence = random_seed();
     header.value_count = values;
     header.hops = 1;
     const std::span<std::uint8_t> bytes =
@@ -102,7 +102,6 @@ class PathProbe {
 
   const Endpoint to_;
   UdpSocket socket_;
-  std::random_device random_;
   Outbox outbox_{1, std::size_t{1} << 14};
   SendBatch sender_;
   ReceiveBatch receiver_;

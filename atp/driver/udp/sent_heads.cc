@@ -5,8 +5,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <random>
 
+#include "atp/base/system_random.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -25,25 +25,30 @@ std::size_t bytes_compared(std::span<const std::uint8_t> packet) {
 }  // namespace
 
 // The seed is random, so nobody can search for other bytes with the same hash.
-SentHeads::SentHeads() {
-  std::random_device device;
-  seed_ = std::uint64_t{device()} << 32 | device();
-}
+SentHeads::SentHeads() : seed_(random_seed()) {}
 
-void SentHeads::add(const Endpoint& to, std::span<const std::uint8_t> packet) {
-  const std::uint64_t added = hash(to, packet);
+void SentHeads::add(const Endpoint& to, std::span<const std::uint8_t> packet,
+                    Clock::time_point now) {
+  const std::uint64_t added = hash(to, packet, now);
   hashes_[added % kSlots] = added;
 }
 
-bool SentHeads::contain(const Endpoint& to, std::span<const std::uint8_t> quote) const {
+bool SentHeads::contain(const Endpoint& to, std::span<const std::uint8_t> quote,
+                        Clock::time_point now) const {
   if (quote.size() < ATP_HEADER_BYTES) return false;
-  const std::uint64_t wanted = hash(to, quote);
-  return hashes_[wanted % kSlots] == wanted;
+  for (const Clock::time_point sent : {now, now - kPeriod}) {
+    const std::uint64_t wanted = hash(to, quote, sent);
+    if (hashes_[wanted % kSlots] == wanted) return true;
+  }
+  return false;
 }
 
-std::uint64_t SentHeads::hash(const Endpoint& to, std::span<const std::uint8_t> bytes) const {
+// The period is part of the hash, so that older packets are forgotten without being looked for.
+std::uint64_t SentHeads::hash(const Endpoint& to, std::span<const std::uint8_t> bytes,
+                              Clock::time_point sent) const {
+  const auto period = static_cast<std::uint64_t>(sent.time_since_epoch() / kPeriod);
   const std::uint64_t of_endpoint =
-      XXH3_64bits_withSeed(to.address.data(), to.address.size(), seed_ ^ to.port);
+      XXH3_64bits_withSeed(to.address.data(), to.address.size(), seed_ ^ to.port ^ period << 16);
   return XXH3_64bits_withSeed(bytes.data(), bytes_compared(bytes), of_endpoint);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,19 +16,25 @@
 // would have to guess. So an error counts only if it quotes a packet that this socket has sent.
 //
 // Only the first packet of each train is remembered, as a hash: an error about a train quotes its
-// first packet too. Later trains overwrite earlier ones, so the quoted packet must have been sent
-// lately: tens of milliseconds ago at full speed.
+// first packet too. The quoted packet must have been sent in this period or the one before, since
+// whoever captures packets could quote old ones; at full speed, later trains overwrite it within
+// tens of milliseconds.
 
 namespace atp {
 
 class SentHeads {
  public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPeriod{1};
+
   SentHeads();
 
-  void add(const Endpoint& to, std::span<const std::uint8_t> packet);
+  void add(const Endpoint& to, std::span<const std::uint8_t> packet,
+           Clock::time_point now = Clock::now());
 
   // `quote`: as much of the packet's beginning as the error quotes.
-  bool contain(const Endpoint& to, std::span<const std::uint8_t> quote) const;
+  bool contain(const Endpoint& to, std::span<const std::uint8_t> quote,
+               Clock::time_point now = Clock::now()) const;
 
   // A packet is compared up to this many bytes after header and bitmap. (Of an IPv4
   // packet, Linux quotes up to 520 bytes of UDP payload, and routers that follow RFC 4884 at least
@@ -38,7 +45,8 @@ class SentHeads {
  private:
   static constexpr std::size_t kSlots = 4096;
 
-  std::uint64_t hash(const Endpoint& to, std::span<const std::uint8_t> bytes) const;
+  std::uint64_t hash(const Endpoint& to, std::span<const std::uint8_t> bytes,
+                     Clock::time_point sent) const;
 
   std::uint64_t seed_;
   std::array<std::uint64_t, kSlots> hashes_{};  // 0: none
