@@ -109,8 +109,6 @@ class World {
   void pause(HostId host, Duration length);
   void clog(HostId from, HostId to, Duration length);
   void cut(HostId from, HostId to, Duration length);
-  // From now on the rank's packets have another source, and what goes to its old address is lost.
-  void change_address(HostId worker);
   void at(Instant when, std::function<void()> action);
   // Puts bytes on the wire, as anybody could.
   void inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
@@ -208,7 +206,6 @@ class World {
   // world_report.cc
   bool settled(const Host& host) const;
   std::optional<std::string> objection(const Application& application) const;
-  std::optional<std::string> objection_to_names(const Application& application) const;
 
   Plan plan_;
   Picoseconds now_ = 0;

@@ -224,8 +224,7 @@ std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes)
 }
 
 std::optional<World::HostId> World::host_at(const Endpoint& endpoint) const {
-  const std::optional<HostId> host = host_ids_.find(endpoint);
-  return host && hosts_[*host].endpoint == endpoint ? host : std::nullopt;
+  return host_ids_.find(endpoint);
 }
 
 void World::trace(const char* what, const Endpoint& from, const Endpoint& to,
