@@ -19,8 +19,9 @@ from .conftest import BUILD
 
 # Their options are not checked: they are not our programs.
 FOREIGN = {
-    "(umask", "apt-get", "callgrind_annotate", "cat", "chmod", "curl", "git", "kubectl", "ldd", "nft",
-    "nvidia-smi", "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind", "wait",
+    "(umask", "apt-get", "callgrind_annotate", "cat", "chmod", "curl", "git", "kubectl", "ldd",
+    "nft", "nvidia-smi", "pip", "podman", "sbatch", "source", "systemctl", "torchrun", "valgrind",
+    "wait",
 }  # fmt: skip
 BEFORE_A_COMMAND = {"/usr/bin/time", "nohup", "sudo", "tools/as_nobody"}
 # Where options of Python programs are defined; importing torch to hear --help would take seconds.

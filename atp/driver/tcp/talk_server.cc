@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "atp/driver/udp/address.h"
@@ -158,11 +159,10 @@ void TalkServer::send_reply(Talk& talk) {
 
 // They are no guests any more: newcomers do not take their place.
 void TalkServer::move_those_that_stay() {
-  for (Talk& talk : talks_) {
-    if (!talk.stays || talk.over) continue;
-    staying_.push_back(std::move(talk));
-    talk.over = true;
-  }
+  const auto remains = [](const Talk& talk) { return !talk.stays || talk.over; };
+  const auto first = std::stable_partition(talks_.begin(), talks_.end(), remains);
+  std::move(first, talks_.end(), std::back_inserter(staying_));
+  talks_.erase(first, talks_.end());
 }
 
 void TalkServer::drop_old(SteadyTime now) {
