@@ -62,7 +62,8 @@ std::string JobEnvironment::replaced() const {
   }
   std::string text;
   for (const auto& [name, value] : different) {
-    text += (text.empty() ? "" : ", ") + name + "=" + value;
+    if (!text.empty()) text += ", ";
+    text.append(name).append("=").append(value);
   }
   return text;
 }
