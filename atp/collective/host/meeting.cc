@@ -178,6 +178,7 @@ void Meeting::take(UnixLine line) {
 Status Meeting::hear_next() {
   std::vector<const UnixLine*> waited;
   std::vector<std::size_t> ranks;
+  waited.reserve(guests_.size() + lines_.size() + 1);
   for (const Guest& guest : guests_) waited.push_back(&guest.line);
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     if (!lines_[rank].is_open()) continue;
@@ -218,7 +219,7 @@ Status Meeting::gather() {
   if (!listener) return has_no_socket(listener.error());
   listener_ = std::move(listener).value();
   while (!missing().empty()) {
-    const Status heard = hear_next();
+    Status heard = hear_next();
     if (!heard) return heard;
     if (Clock::now() < until_ || missing().empty()) continue;
     if (other_numbers_) return *other_numbers_;
