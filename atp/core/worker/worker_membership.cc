@@ -100,8 +100,8 @@ void WorkerMembership::ask_route(WorkerTurn& turn) {
   question.code = StatusCode::kAreYouThere;
   question.nonce = config.nonce;
   const ControlHead head = head_of(config, PacketType::kStatus, false);
-  for (std::uint16_t hop = 0; hop < config.route.size(); ++hop) {
-    question.reason = hop;
+  for (std::size_t hop = 0; hop < config.route.size(); ++hop) {
+    question.reason = static_cast<std::uint16_t>(hop);
     if (put_status(turn.out, head, RankSet::of(config.rank), question)) {
       turn.out.send_to(parent(config));
     }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <iterator>
 #include <utility>
 
 #include "atp/driver/udp/address.h"
@@ -159,10 +158,14 @@ void TalkServer::send_reply(Talk& talk) {
 
 // They are no guests any more: newcomers do not take their place.
 void TalkServer::move_those_that_stay() {
-  const auto remains = [](const Talk& talk) { return !talk.stays || talk.over; };
-  const auto first = std::stable_partition(talks_.begin(), talks_.end(), remains);
-  std::move(first, talks_.end(), std::back_inserter(staying_));
-  talks_.erase(first, talks_.end());
+  for (auto talk = talks_.begin(); talk != talks_.end();) {
+    if (talk->stays && !talk->over) {
+      staying_.push_back(std::move(*talk));
+      talk = talks_.erase(talk);
+    } else {
+      ++talk;
+    }
+  }
 }
 
 void TalkServer::drop_old(SteadyTime now) {
