@@ -34,7 +34,7 @@ class LeaderUplink final : public HostUplink {
   std::map<Rank, Duration> waits() const { return communicator_->waits(); }
 
  private:
-  LeaderUplink(std::unique_ptr<Communicator> communicator)
+  explicit LeaderUplink(std::unique_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
   void note(const std::string& failure);
 

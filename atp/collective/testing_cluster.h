@@ -174,6 +174,19 @@ inline std::vector<CommunicatorOptions> all_options(const TestingCluster& cluste
   return options;
 }
 
+using HostOf = std::vector<std::size_t>;
+
+// Ranks on several hosts, all simulated on this one; `host_of`: by rank.
+inline std::vector<CommunicatorOptions> options_on(const TestingCluster& cluster,
+                                                   const HostOf& host_of) {
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  for (auto& each : options) {
+    ++each.job.job;  // not that of the job in which every rank sends for itself
+    each.host_of = host_of;
+  }
+  return options;
+}
+
 // Of ranks that share memory, without a switch or a server.
 inline std::vector<CommunicatorOptions> memory_options(std::size_t ranks) {
   const std::uint32_t job = std::random_device{}();

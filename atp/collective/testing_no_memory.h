@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -10,6 +12,28 @@ namespace atp::testing {
 
 // How many allocations of this thread succeed before one fails; negative: all.
 inline thread_local int allocations_left = -1;
+
+// Whether an engine lacked memory for an operation after so many allocations. Either way it must
+// end the operation, and once, or its caller would wait for ever.
+template <class Engine, class Operation>
+bool lacks_memory(Engine& engine, const Operation& operation, int allocations) {
+  bool lacked = false;
+  try {
+    allocations_left = allocations;
+    engine.submit(operation, {});
+    engine.work({}, {});
+  } catch (const std::bad_alloc&) {
+    lacked = true;
+  }
+  allocations_left = -1;
+  engine.stop("no memory");
+  const auto ended = engine.take_ended();
+  EXPECT_EQ(ended.size(), 1U) << "after " << allocations << " allocations";
+  if (!ended.empty()) {
+    EXPECT_EQ(ended[0].operation, operation);
+  }
+  return lacked;
+}
 
 }  // namespace atp::testing
 

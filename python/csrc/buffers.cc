@@ -84,8 +84,6 @@ bool has_sum(at::ScalarType type) {
 
 }  // namespace
 
-// Pinned memory, so that the device copies at full speed. The copy waits for the work that the
-// caller has queued on the device's current stream: the values are those that the caller sees.
 std::string conversion_of(at::ScalarType type) {
   if (at::isComplexType(type)) return ".to(torch.complex64)";
   if (at::isFloatingType(type)) return ".float()";
@@ -93,6 +91,8 @@ std::string conversion_of(at::ScalarType type) {
   return is_wide ? ".to(torch.int64)" : ".to(torch.int32)";
 }
 
+// Pinned memory, so that the device copies at full speed. The copy waits for the work that the
+// caller has queued on the device's current stream: the values are those that the caller sees.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
   const NoAutograd guard;

@@ -160,6 +160,28 @@ def test_all_name_at_once_a_rank_that_cannot_make_the_group(ranks):
         assert rank == VICTIM or f"rank {VICTIM} of group" in text and "cannot make" in text
 
 
+def test_all_name_at_once_a_rank_that_is_interrupted(ranks):
+    """By Ctrl-C, in a program that goes on without the group."""
+
+    def body(rank):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        if rank == VICTIM:
+            _meeting.Meeting._check = interrupt
+        begin = time.monotonic()
+        with pytest.raises((RuntimeError, KeyboardInterrupt)) as raised:
+            dist.new_group(timeout=LONG)
+        if rank == VICTIM:
+            time.sleep(5)  # its process has not ended
+        return str(raised.value), time.monotonic() - begin
+
+    for rank, (text, seconds) in enumerate(ranks.run(RANKS, body, timeout_s=60)):
+        if rank != VICTIM:
+            assert f"rank {VICTIM} of group" in text and "KeyboardInterrupt" in text
+            assert seconds < SOON_S, text
+
+
 def serve_store(rank):
     """A new default group's store, which rank 0's process serves."""
     shared = dist.PrefixStore("port", _get_default_store())

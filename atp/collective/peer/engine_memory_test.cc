@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <new>
-
 #include "atp/collective/peer/engine.h"
 #include "atp/collective/peer/testing_peers.h"
 #include "atp/collective/testing_no_memory.h"
@@ -9,7 +7,6 @@
 namespace atp::testing {
 namespace {
 
-// Whichever allocation fails, its caller must not wait for ever.
 TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
   std::vector<float> values(100, 1);
   const auto listener = std::make_shared<TcpListener>(TcpListener::open("127.0.0.1:0").value());
@@ -26,19 +23,7 @@ TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
       request.inputs = {readable(values)};
       if (call == PeerCall::kBroadcast) request.outputs = {writable(values)};
       const auto operation = std::make_shared<PeerOperation>(request, 0, Wording{});
-      fails = false;
-      try {
-        allocations_left = failures;
-        engine.submit(operation, {});
-        engine.work({}, {});
-      } catch (const std::bad_alloc&) {
-        fails = true;
-      }
-      allocations_left = -1;
-      engine.stop("no memory");
-      const auto ended = engine.take_ended();
-      ASSERT_EQ(ended.size(), 1U) << "after " << failures << " allocations";
-      EXPECT_EQ(ended[0].operation, operation);
+      fails = lacks_memory(engine, operation, failures);
     }
     EXPECT_GT(failures, 3);
   }

@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "atp/collective/waits/late_ranks.h"
+
 namespace atp {
 
-// Says once for whom a call waits, after a second of it.
+// Says once for whom a call waits, as soon as LateRanks would.
 class WaitNotice {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -24,7 +26,7 @@ class WaitNotice {
   }
 
  private:
-  const Time at_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const Time at_ = std::chrono::steady_clock::now() + LateRanks::kToTell;
   std::function<void(const std::string&)> say_;
 };
 

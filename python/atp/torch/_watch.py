@@ -82,7 +82,7 @@ class Watch:
     def __exit__(self, _, error, __):
         if self._thread is None:
             return
-        if isinstance(error, Exception) and not self._lost:
+        if error is not None and not self._lost:  # Ctrl-C, too
             self._failure = str(error).strip().partition("\n")[0] or type(error).__name__
         self._over.set()
         self._thread.join(_LEAVES_WITHIN_S)
