@@ -116,6 +116,9 @@ def status_for(server, host):
         ("127.0.0.1.evil.example", 403),
         ("", 403),
         ("[evil", 403),
+        ("[localhost]", 403),
+        ("localhost:80:evil.example", 403),
+        ("[::1]evil.example", 403),
     ],
 )
 def test_only_requests_for_this_host_are_answered(own_server, host, status):

@@ -11,17 +11,14 @@
 namespace atp {
 namespace {
 
-// "[::1]:80" and "host:80", without the port and the brackets.
-std::string without_port(std::string_view header) {
-  if (header.starts_with('[')) return std::string(header.substr(1, header.find(']') - 1));
-  return std::string(header.substr(0, header.find(':')));
+bool is_port(std::string_view text) {
+  return text.empty() || (text[0] == ':' && text.find_first_not_of("0123456789", 1) == text.npos);
 }
 
-bool is_ip_address(const std::string& host) {
+bool is_address(int family, const std::string& host) {
   in6_addr bytes{};
   if (host.find('\0') != std::string::npos) return false;  // there inet_pton() would stop
-  return inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+  return inet_pton(family, host.c_str(), &bytes) == 1;
 }
 
 std::string in_small_letters(std::string text) {
@@ -33,11 +30,17 @@ std::string in_small_letters(std::string text) {
 }  // namespace
 
 bool is_own_host(const std::string& header, const std::vector<std::string>& names) {
-  const std::string host = in_small_letters(without_port(header));
-  if (is_ip_address(host) || host == "localhost") return true;
-  return !host.empty() && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return in_small_letters(name) == host;
-  });
+  // "[::1]:80" or "host:80"; only IPv6 addresses have brackets.
+  const bool brackets = header.starts_with('[');
+  const std::size_t end = header.find(brackets ? ']' : ':');
+  if (brackets && end == header.npos) return false;
+  const std::string host = in_small_letters(header.substr(brackets, end - brackets));
+  const std::string after = end == header.npos ? "" : header.substr(end + brackets);
+  if (host.empty() || !is_port(after)) return false;
+  if (brackets) return is_address(AF_INET6, host);
+  return host == "localhost" || is_address(AF_INET, host) ||
+         std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return in_small_letters(name) == host; });
 }
 
 std::vector<std::string> own_names(std::vector<std::string> names, const std::string& listen) {

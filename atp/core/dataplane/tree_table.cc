@@ -190,11 +190,16 @@ void Tree::update_entry() {
 }
 
 Tree* TreeTable::find(const JobKey& job, std::uint16_t stream) {
+  const auto holds = [&](const Tree& tree) {
+    return tree.streams().contains(stream) && tree.job() == job;
+  };
+  // The next packet is usually of the same tree.
+  if (found_.at < trees_.size() && holds(trees_[found_.at])) return &trees_[found_.at];
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, stream}, starts_after);
-  if (after == trees_.begin()) return nullptr;
-  Tree& tree = *(after - 1);
-  return tree.job() == job && tree.streams().contains(stream) ? &tree : nullptr;
+  if (after == trees_.begin() || !holds(*(after - 1))) return nullptr;
+  found_.at = static_cast<std::size_t>(after - trees_.begin()) - 1;
+  return &trees_[found_.at];
 }
 
 const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams) const {

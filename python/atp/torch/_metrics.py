@@ -192,12 +192,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 def is_own_host(header: str, names) -> bool:
     """As `atp view` does (is_own_host): no page of another site can send such a Host header."""
-    match = re.fullmatch(r"\[([^]]*)](:.*)?|([^:]*)(:.*)?", header.strip())
-    host = ((match[1] or match[3] or "") if match else "").lower()
+    match = re.fullmatch(r"(?:\[([^]]+)]|([^:\[\]]+))(?::[0-9]*)?", header.strip().lower())
+    if match is None:
+        return False
     try:
-        ipaddress.ip_address(host)
+        ipaddress.IPv6Address(match[1]) if match[1] else ipaddress.IPv4Address(match[2])
     except ValueError:
-        return host == "localhost" or (host != "" and host in {name.lower() for name in names})
+        return match[2] is not None and match[2] in {"localhost", *map(str.lower, names)}
     return True
 
 
