@@ -216,7 +216,10 @@ def test_two_tenants_jobs_of_one_number_are_told_apart_and_end_alone(cluster, ke
     status = json.loads(atp("status", cluster.server_address, "--json").stdout)
     assert tenants(status["jobs"]) == both[:1]
     assert tenants(status["failures"]) == both[1:]
-    assert "job 7 of vision has failed" in cluster.server.output()
+    # The node looks for failures to log once a second.
+    cluster.wait_until(
+        lambda: "job 7 of vision has failed" in cluster.server.output(), "the log", SECONDS
+    )
     assert "job 7 of speech" not in cluster.server.output()
     for rank in ranks[2:]:
         assert rank.running() and "answer" not in rank.output(), rank.output()
