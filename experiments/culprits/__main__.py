@@ -1,20 +1,21 @@
 """Measures how soon the culprit is named: on each rank, in `atp status`, in the metrics, and on the
 page of `atp view`.
 
-    .venv/bin/python -m experiments.culprits [--trials N] [--only WORDS] [--calm S] [FOLDER]
+    .venv/bin/python -m experiments.culprits [--trials N] [--only WORDS]... [--calm S] [FOLDER]
+    .venv/bin/python -m experiments.culprits --merge RUN...
 
 Real processes in namespaces: two racks of two workers with a switch each, a switch above both, and
 a server. Each trial starts nodes and a job of four ranks under `atp run`, lets it run, and disturbs
 it in one way (disturbances.py). A rank that names anybody whom that disturbance does not allow, as
 silent, refusing, awaited, lost or the first to leave, has named the wrong one. `--calm S` runs an
 undisturbed job for S seconds beside two busy processes; no rank and no place may then name anybody.
-Writes culprits.csv into FOLDER (default: out/culprits).
+Writes trials.jsonl, a line per trial, and culprits.csv, their table, into FOLDER (default:
+out/culprits). The trials mostly wait, so two runs with different `--only` fit side by side;
+`--merge` makes one table of the trials in their folders.
 """
 
-import csv
 import json
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,16 @@ import time
 from pathlib import Path
 
 from experiments import report
-from experiments.culprits.disturbances import DISTURBANCES, KEYS, SERVER, SPINE, SWITCH
+from experiments.culprits import table
+from experiments.culprits.disturbances import (
+    AFTERWARDS_S,
+    DISTURBANCES,
+    KEYS,
+    RECOVERY_S,
+    SERVER,
+    SPINE,
+    SWITCH,
+)
 from experiments.report import BUILD
 from lab.cluster import Cluster
 
@@ -31,7 +41,6 @@ HERE = Path(__file__).parent
 HOSTS = ("a1", "a2", "b1", "b2")
 SWITCHES = {"a0": SWITCH, "b0": "10.77.2.1:5501", "s0": SPINE}
 VIEW = "127.0.0.1:5580"
-PLACES = ("status", "metrics", "page")
 START_S = 40
 TENANT = f"vision {'0f' * 32}\n"
 # Whom a line blames: the first node that is silent or refuses, or the ranks that are missing.
@@ -47,8 +56,9 @@ BLAMED_RANKS = re.compile(
 class Trial:
     """Nodes, the page, its watcher and a job of four ranks; all end with the `with` block."""
 
-    def __init__(self, cluster, number, keys=False):
-        self.cluster, self.number, self.started = cluster, number, []
+    def __init__(self, cluster, number, disturbance=DISTURBANCES[0]):
+        self.cluster, self.number, self.disturbance = cluster, number, disturbance
+        self.started, keys = [], disturbance.keys
         watched, folder = [], cluster.network.folder
         self.env = {"ATP_KEY_FILE": folder / "key"} if keys else {}
         for name in (KEYS, "key"):
@@ -56,7 +66,10 @@ class Trial:
             (folder / name).chmod(0o600)
         for host, address in {**SWITCHES, "s1": SERVER}.items():
             metrics = address.replace(":5", ":9")
-            role = ["server"] if address == SERVER else ["switch", "--upstream", "10.0.0.0/8"]
+            lease = ("--lease", disturbance.lease_s)
+            role = (
+                ["server", *lease] if address == SERVER else ["switch", "--upstream", "10.0.0.0/8"]
+            )
             options = ("--listen", address, "--status-from", "10.0.0.0/8", "--metrics", metrics,
                        *(("--keys", folder / KEYS) if keys else ()))  # fmt: skip
             self._start(host, ATP, *role, *options)
@@ -125,13 +138,15 @@ class Trial:
             names |= {f"rank {number}" for number in re.findall(r"\d+", text)}
         return names
 
-    def wrongly_named(self, disturbance):
-        """The lines that name anybody else, from the disturbance on."""
-        wrong = []
+    def wrongly_named(self):
+        """The lines that name anybody else from the disturbance on, or anybody at all after it."""
+        disturbance, wrong = self.disturbance, []
+        allowed = {disturbance.culprit, *disturbance.told.values(), *disturbance.also}
         for rank in range(len(HOSTS)):
-            allowed = {disturbance.culprit, *disturbance.told.values(), *disturbance.also}
-            for line in self.complaints(rank)[self.before[rank] :]:
-                if others := self.blamed(line) - allowed:
+            complaints = self.complaints(rank)
+            afterwards = self.afterwards.get(rank, len(complaints))
+            for number, line in enumerate(complaints[self.before[rank] :], self.before[rank]):
+                if others := self.blamed(line) - (allowed if number < afterwards else set()):
                     wrong.append(f"rank {rank} names {', '.join(sorted(others))}: {line}")
         return wrong
 
@@ -147,16 +162,10 @@ class Trial:
                 found.setdefault(seen["place"], seen["time"] - since)
         return found
 
-    def run(self, disturbance):
-        """Seconds until each rank and place named the culprit, and the wrong names."""
-        self.before = {rank: len(self.complaints(rank)) for rank in range(len(HOSTS))}
-        since, on_ranks = time.time(), {}
-        end = disturbance.begin(self.cluster)
-        if disturbance.new_job:
-            self.before = dict.fromkeys(range(len(HOSTS)), 0)
-            since = time.time()
-            self.start_job(8)
-        places = PLACES if disturbance.in_places else ()
+    def watch(self, since):
+        """Seconds until each rank and place named the culprit, as far as they do in time."""
+        disturbance, on_ranks, in_places = self.disturbance, {}, {}
+        places = table.PLACES if disturbance.in_places else ()
         while time.time() < since + disturbance.patience_s:
             for rank in set(disturbance.told) - set(on_ranks):
                 new = self.complaints(rank)[self.before[rank] :]
@@ -167,24 +176,38 @@ class Trial:
                 if all(place in in_places for place in places):
                     break
             time.sleep(0.02)
-        wrong = self.wrongly_named(disturbance)
+        return on_ranks, in_places
+
+    def see_it_end(self, since):
+        """Waits until the disturbance has been over for a while; returns whether a rank ended."""
+        over = since + self.disturbance.over_s + RECOVERY_S
+        time.sleep(max(0, over - time.time()))
+        self.afterwards = {rank: len(self.complaints(rank)) for rank in range(len(HOSTS))}
+        time.sleep(AFTERWARDS_S)
+        return [f"rank {n} has ended: {self.said(part)[-500:]}"
+                for n, part in enumerate(self.job) if part.poll() is not None]  # fmt: skip
+
+    def run(self):
+        """Seconds until each rank and place named the culprit, and the wrong names."""
+        disturbance, ended, self.afterwards = self.disturbance, [], {}
+        self.before = {rank: len(self.complaints(rank)) for rank in range(len(HOSTS))}
+        since = time.time()
+        end = disturbance.begin(self.cluster)
+        if disturbance.new_job:
+            self.before = dict.fromkeys(range(len(HOSTS)), 0)
+            since = time.time()
+            self.start_job(8)
+        on_ranks, in_places = self.watch(since)
+        if disturbance.over_s:
+            ended = self.see_it_end(since)
+        wrong = self.wrongly_named() + ended
         end()
+        all_named = len(on_ranks) == len(disturbance.told)
         return {
-            "ranks": max(on_ranks.values(), default=None)
-            if len(on_ranks) == len(disturbance.told)
-            else None,
-            **{place: in_places.get(place) for place in PLACES},
+            "ranks": max(on_ranks.values(), default=None) if all_named else None,
+            **{place: in_places.get(place) for place in table.PLACES},
             "wrong": wrong,
         }
-
-
-def text_of(seconds):
-    """Median and slowest of the trials in which it was named, and in how many it was not."""
-    named = [one for one in seconds if one is not None]
-    if not named:
-        return "never"
-    missing = f", {len(seconds) - len(named)} never" if len(named) < len(seconds) else ""
-    return f"{statistics.median(named):.1f} s (at most {max(named):.1f}{missing})"
 
 
 def calm(cluster, seconds):
@@ -210,49 +233,32 @@ def calm(cluster, seconds):
             process.wait()
 
 
-def main(words):
-    chosen = [one for one in DISTURBANCES if words.only in one.name]
-    if not chosen:
-        raise SystemExit(f"--only: no disturbance's name contains {words.only!r}; the names are: "
-                         + ", ".join(one.name for one in DISTURBANCES))  # fmt: skip
-    rows, wrong = [], []
+def run(chosen, words):
+    """Runs the trials, each written as it ends; returns the lines that `--calm` must not have."""
+    trials = table.Trials(words.folder)
     with tempfile.TemporaryDirectory() as name:
         cluster = Cluster(Path(name), ATP, HERE / "cluster.yaml")
         try:
             for disturbance in chosen:
-                found = []
                 for trial in range(words.trials):
-                    with Trial(cluster, trial + 1, disturbance.keys) as running:
-                        found.append(running.run(disturbance))
-                    print(f"{disturbance.name}, {trial + 1} of {words.trials}: {found[-1]}",
-                          flush=True)  # fmt: skip
-                wrong += [f"{disturbance.name}: {line}" for one in found for line in one["wrong"]]
-                asked = {"ranks": disturbance.told, **dict.fromkeys(PLACES, disturbance.in_places)}
-                columns = {
-                    what: text_of([one[what] for one in found]) if asked[what] else "not asked"
-                    for what in asked
-                }
-                rows.append({"": disturbance.name, "trials": words.trials,
-                             "named": ", ".join(sorted({*disturbance.told.values()})) or "nobody",
-                             "by ranks": ", ".join(map(str, sorted(disturbance.told))), **columns,
-                             "wrong names": sum(len(one["wrong"]) for one in found)})  # fmt: skip
-            said = calm(cluster, words.calm) if words.calm else []
+                    with Trial(cluster, trial + 1, disturbance) as running:
+                        found = trials.add(disturbance.name, running.run())
+                    print(f"{trial + 1} of {words.trials}: {found}", flush=True)
+            return calm(cluster, words.calm) if words.calm else []
         finally:
             cluster.delete()
-    print("| | trials | named | by ranks | slowest | `atp status` | metrics | page | wrong names |")
-    print("|" + "---|" * 9)
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row.values()) + " |")
-    print("\n".join([*wrong, *said]))
+
+
+def main(words):
+    chosen = [one for one in DISTURBANCES if any(only in one.name for only in words.only or [""])]
+    if not chosen:
+        raise SystemExit(f"--only: no disturbance's name contains {words.only}; the names are: "
+                         + ", ".join(one.name for one in DISTURBANCES))  # fmt: skip
+    said = [] if words.merge else run(chosen, words)
+    wrong = table.publish(table.read(words.merge or [words.folder]), words.folder)
     if words.calm:
-        print(
-            f"{words.calm} s undisturbed beside two busy processes: {len(said)} lines blame anyone"
-        )
-    words.folder.mkdir(parents=True, exist_ok=True)
-    with open(words.folder / "culprits.csv", "w", newline="") as out:
-        writer = csv.DictWriter(out, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+        print(*said, f"{words.calm} s undisturbed beside two busy processes: {len(said)} lines "
+              "blame anyone", sep="\n")  # fmt: skip
     if wrong or said:
         raise SystemExit("somebody was blamed who had done nothing")
 
@@ -260,6 +266,18 @@ def main(words):
 if __name__ == "__main__":
     parser = report.parser(__doc__, "out/culprits")
     parser.add_argument("--trials", type=int, default=20, help="per disturbance (default: 20)")
-    parser.add_argument("--only", default="", help="only disturbances whose name has these words")
+    parser.add_argument(
+        "--only",
+        metavar="WORDS",
+        action="append",
+        help="only disturbances whose name has these words; may be repeated",
+    )
     parser.add_argument("--calm", type=float, default=0, help="seconds without any disturbance")
-    main(parser.parse_args())
+    parser.add_argument(
+        "--merge",
+        metavar="RUN",
+        nargs="+",
+        type=Path,
+        help="run nothing: one table of the trials in these runs' folders",
+    )
+    main(parser.parse_args())  # fmt: skip

@@ -78,6 +78,20 @@ def cut(cluster, host=None, uplink=None):
     return lambda: set_link(host or uplink, "up")
 
 
+def flap(cluster, times=3):
+    """The rank's link is down for a second and up for a second, over and over."""
+
+    def alternate():
+        for _ in range(times):
+            for state in ("down", "up"):
+                cluster.network.set_link(HOST, state)
+                time.sleep(1)
+
+    thread = threading.Thread(target=alternate)
+    thread.start()
+    return thread.join
+
+
 def cut_one_way(cluster, sender, receiver):
     """Packets no longer come from one host to the other; the other direction works."""
     cluster[receiver].drop_udp_from(cluster[sender].address)
@@ -105,12 +119,15 @@ def remove_key(cluster):
 
 NODES = {"a0": "switch", "b0": "switch", "s0": "switch", "s1": "server"}
 RANKS = (0, 1, 2, 3)
+RECOVERY_S, AFTERWARDS_S = 1.5, 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Disturbance:
     """`told` says whom each rank should name. A rank may also name those in `also`, for example the
-    ranks that wait for others behind the link that was cut.
+    ranks that wait for others behind the link that was cut. With `over_s` the trial lasts
+    AFTERWARDS_S longer than the disturbance: once it has been over for RECOVERY_S, no rank may name
+    anybody, and the job must still run.
     """
 
     name: str
@@ -121,6 +138,8 @@ class Disturbance:
     patience_s: float = 8
     new_job: bool = False  # who is named by a job that starts afterwards
     keys: bool = False
+    lease_s: int = 5
+    over_s: float | None = None
     in_places: bool = True  # whether status, metrics and page can know
 
 
@@ -138,6 +157,10 @@ def link(name, begin, address, ranks, **more):
 DISTURBANCES = [
     Disturbance("a rank is killed", lambda c: kill(c, HOST, "bench")),
     Disturbance("a rank is frozen", lambda c: freeze(c, HOST, "bench")),
+    Disturbance(
+        "a rank is frozen for 10 s, of a lease of 15",
+        lambda c: for_a_while(c, 10, lambda c: freeze(c, HOST, "bench")), over_s=10, lease_s=15,
+    ),
     Disturbance("a rank runs half of the time", slow_down, told={}, patience_s=25),
     Disturbance(
         "a rank's link is cut for 3 s", lambda c: for_a_while(c, 3, lambda c: cut(c, HOST))
@@ -145,9 +168,17 @@ DISTURBANCES = [
     Disturbance(
         "a rank's link is cut for 20 s", lambda c: for_a_while(c, 20, lambda c: cut(c, HOST))
     ),
+    Disturbance(
+        "a rank's link is down for 1 s three times", flap, told={}, over_s=6, in_places=False
+    ),
     Disturbance("nothing reaches a rank", lose_incoming),
     node("a rack's switch is killed", lambda c: kill(c, "a0", "switch"), SWITCH, (0, 1)),
     node("a rack's switch is frozen", lambda c: freeze(c, "a0", "switch"), SWITCH, (0, 1)),
+    node(
+        "a rack's switch is frozen for 10 s",
+        lambda c: for_a_while(c, 10, lambda c: freeze(c, "a0", "switch")), SWITCH, (0, 1),
+        over_s=10,
+    ),
     node("the switch above is killed", lambda c: kill(c, "s0", "switch"), SPINE, RANKS),
     node("the switch above is frozen", lambda c: freeze(c, "s0", "switch"), SPINE, RANKS),
     node(

@@ -1,6 +1,7 @@
 """experiments/culprits in its smallest form: each kind of culprit is named, and nobody else."""
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,22 @@ def test_arguments_that_choose_nothing_are_an_error(tmp_path):
     )
     assert done.returncode == 1
     assert "a rank is frozen" in done.stderr
+
+
+def test_runs_side_by_side_merge_into_one_table(tmp_path):
+    for run, seconds in (("one", [1.0, 1.2]), ("other", [3.0, None])):
+        lines = [{"name": "a rank is frozen", "load": 1.5, "ranks": each, "status": 0.1,
+                  "metrics": 0.1, "page": 0.1, "wrong": []} for each in seconds]  # fmt: skip
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "trials.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
+    runs = (tmp_path / "one", tmp_path / "other")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.culprits", tmp_path, "--merge", *runs],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=REPOSITORY,
+    )
+    assert done.returncode == 0, done.stderr
+    row = "| a rank is frozen | 4 | rank 1 | 0, 2, 3 | 1.2 s (at most 3.0, 1 never) | 0.1 s"
+    assert row in done.stdout, done.stdout
