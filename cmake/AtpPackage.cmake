@@ -18,7 +18,8 @@ install(CODE "
 ")
 # The folders are the repository's, so the pages' links to each other work.
 install(DIRECTORY examples/topologies examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py examples/03_elastic_ddp.py
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY deploy/slurm deploy/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy USE_SOURCE_PERMISSIONS)
 install(FILES deploy/Containerfile DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)

@@ -19,6 +19,14 @@ void ProcessGroupATP::stop() {
   end_threads();
 }
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+ProcessGroupATP::WorkPtr ProcessGroupATP::reconfigure(const c10d::ReconfigureOptions& /*options*/) {
+  TORCH_CHECK(false,
+              "this group's ranks cannot change; create the default group with "
+              "init_process_group(\"atp\", enable_reconfigure=True)");
+}
+#endif
+
 void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   PeersBackend::setTimeout(timeout);

@@ -14,6 +14,7 @@
 #include "atp/base/failure_kind.h"
 #include "atp/collective/communicator.h"
 #include "python/csrc/peers_backend.h"
+#include "python/csrc/torch_version.h"
 
 // The common base of the process groups of the backend "atp": they carry out some collectives over
 // their own transport, and everything else over the connections between any two ranks
@@ -55,6 +56,10 @@ class ProcessGroupATP : public PeersBackend {
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
                                           const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<Options>& options) override;
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  WorkPtr reconfigure(const c10d::ReconfigureOptions& options) override;
+#endif
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   // Waits for operations in progress (each has its own deadline), then leaves. Idempotent.

@@ -25,9 +25,10 @@ std::vector<c10d::ReconfigureHandle> in_order(const c10d::ReconfigureOptions& op
 ReconfigurableGroup::ReconfigurableGroup(int rank, int size, Milliseconds timeout,
                                          std::string handle, Make make)
     : Backend(rank, size),
-      options_(c10::make_intrusive<Options>("atp", timeout)),
+      options_(c10::make_intrusive<GroupOptions>("atp", timeout)),
       handle_(std::move(handle)),
       make_(std::move(make)) {
+  options_->enable_reconfigure = true;
   init();
 }
 
@@ -56,6 +57,7 @@ ReconfigurableGroup::WorkPtr ReconfigurableGroup::reconfigure(
                     "reconfigure: this rank's handle was given twice");
   TORCH_CHECK(used_.insert(options.uuid).second, "reconfigure: the uuid ", options.uuid,
               " was already used; give all ranks the same new one");
+  const auto begun = std::chrono::steady_clock::now();
   Member former;
   {
     const std::lock_guard lock(mutex_);
@@ -63,9 +65,13 @@ ReconfigurableGroup::WorkPtr ReconfigurableGroup::reconfigure(
   }
   if (former != nullptr) former->abort();
   former.reset();
+  // One time-out bounds the whole call, also the end of the former group.
+  const auto spent =
+      std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - begun);
+  const Milliseconds left = options.timeout.value_or(options_->timeout) - spent;
   const int rank = static_cast<int>(own - handles.begin());
   const int size = static_cast<int>(handles.size());
-  Member made = make_(options.uuid, rank, size, options.timeout.value_or(options_->timeout));
+  Member made = make_(options.uuid, rank, size, std::max(left, Milliseconds(1)));
   {
     const std::lock_guard lock(mutex_);
     if (has_own_timeout_) made->setTimeout(options_->timeout);

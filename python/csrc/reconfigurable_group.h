@@ -13,6 +13,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "python/csrc/process_group.h"
+
 // A group whose ranks can change (torch.distributed._reconfigure). It holds a complete group of
 // the ranks that the last reconfigure() named, and forwards every call to it; before the first one
 // there is none, and every collective raises an error. Members find one another under the uuid in
@@ -45,7 +47,10 @@ class ReconfigurableGroup final : public c10d::Backend {
   Member member() const;
 
   const std::string getBackendName() const override { return "atp"; }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  // A copy, as of every group.
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<GroupOptions>(*options_);
+  }
   void setTimeout(Milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override;
@@ -138,7 +143,7 @@ class ReconfigurableGroup final : public c10d::Backend {
  private:
   Member member_or_none() const;
 
-  const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<GroupOptions> options_;
   const std::string handle_;
   const Make make_;
   std::set<std::int64_t> used_;  // by reconfigure(), which no two threads call at a time

@@ -2,7 +2,11 @@
 
 import datetime
 import os
+import pathlib
+import re
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -12,11 +16,14 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 import atp.torch
 
+from .network import PROGRAM
 from .test_get_error import get_error
 from .ways import WAYS, options_of
 
 pytestmark = pytest.mark.needs_torch("2.14")
 
+PYTHON = pathlib.Path(__file__).resolve().parents[1]
+EXAMPLE = PYTHON.parent / "examples/03_elastic_ddp.py"
 RECONFIGURABLE = {"enable_reconfigure": True}
 
 
@@ -123,3 +130,42 @@ def test_after_a_reconfigure_that_a_rank_missed_another_one_works(ranks):
     for outcome in run(ranks, 2, body):
         assert outcome.error is None, outcome.trace
         assert outcome.value == 2.0
+
+
+def test_the_example_trains_on_without_a_rank_as_one_process_does():
+    done = subprocess.run(
+        [PROGRAM, "run", "-n", "3", "--grace", "60", "--", sys.executable, EXAMPLE],
+        env={**os.environ, "PYTHONPATH": str(PYTHON), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(10):
+        inputs = torch.randn(8, 20, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        model(inputs).pow(2).mean().backward()
+        optimizer.step()
+    expected = model.weight.double().sum().item()
+    ended = dict(re.findall(r"process \d: rank (\d of \d), (-?\d+\.\d+)", done.stdout))
+    assert set(ended) == {"0 of 2", "1 of 2"}, done.stdout + done.stderr
+    assert [float(weights) for weights in ended.values()] == pytest.approx([expected] * 2, rel=1e-4)
+
+
+def test_a_group_of_fixed_ranks_says_how_to_make_one_that_changes(ranks):
+    def body(rank):
+        assert not dist._supports_reconfigure()
+        with pytest.raises(RuntimeError, match="enable_reconfigure=True"):
+            dist._reconfigure(1, ["handle"])
+
+    ranks.run(1, body)
+
+
+def test_the_options_of_a_group_say_that_it_changes(ranks):
+    def body(rank, handles):
+        options = dist.group.WORLD._get_backend(torch.device("cpu")).options
+        return options.enable_reconfigure, type(options) is atp._C.GroupOptions
+
+    assert [outcome.value for outcome in run(ranks, 1, body)] == [(True, True)]
