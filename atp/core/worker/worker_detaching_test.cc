@@ -215,12 +215,12 @@ TEST(WorkerDetaching, IfNeitherPathAnswersTheSwitchIsNotBlamed) {
     s.join();
     s.submit({1, 2, 3, 4});
     s.run();
-    const auto early = events_of_silence(s, milliseconds(2400));
+    const auto early = events_of_silence(s, milliseconds(1700));
     EXPECT_TRUE(early.empty());
     if (switch_answers) {
       s.receive_status({.code = StatusCode::kHere, .nonce = WorkerScript::kNonce}, kTestSwitch);
     }
-    const auto events = events_of_silence(s, milliseconds(2700));
+    const auto events = events_of_silence(s, milliseconds(3400));
     ASSERT_EQ(events.size(), 2u);
     EXPECT_EQ(events[0].kind, EventKind::kSilent);
     EXPECT_EQ(events[1].kind, EventKind::kFailed);
@@ -259,7 +259,7 @@ struct Silence {
 
 // The straight path works throughout: nothing else is said of the server than that.
 TEST(WorkerDetaching, TheFirstNodeBeyondThoseThatAnswerIsNamed) {
-  const Silence kSilences[] = {
+  const Silence silences[] = {
       {"the rank's own switch is dead", {}, kTestSwitch, 0},
       {"the second switch is dead", {0}, kTestSpine, 1},
       {"the third switch is dead", {0, 1}, kTestCore, 2},
@@ -267,7 +267,7 @@ TEST(WorkerDetaching, TheFirstNodeBeyondThoseThatAnswerIsNamed) {
       {"the answer of the first switch is lost", {1}, kTestCore, 2},
       {"all answer", {0, 1, 2, 3}, kTestSwitch, 4},
   };
-  for (const Silence& c : kSilences) {
+  for (const Silence& c : silences) {
     SCOPED_TRACE(c.name);
     WorkerConfig config = WorkerScript::default_config();
     config.route.clear();
@@ -312,12 +312,38 @@ TEST(WorkerDetaching, TheFirstNodeBeyondThoseThatAnswerIsNamed) {
   }
 }
 
+// At the last word the next JOIN may be due in a moment or in a whole refresh.
+TEST(WorkerDetaching, TheSilenceOfAServerIsToldWithinTwoSecondsWhateverTheLease) {
+  for (const std::uint32_t lease_s : {3, 5, 60}) {
+    for (int heard_ms = 0; heard_ms < 1000; heard_ms += 50) {
+      SCOPED_TRACE(testing::Message() << "lease " << lease_s << " s, heard after " << heard_ms);
+      WorkerScript s;
+      JoinAck ack = s.ack();
+      ack.lease_ms = lease_s * 1000;
+      s.join(ack);
+      s.advance(milliseconds(heard_ms));
+      s.receive_ack(ack, kTestSwitch);
+      const Instant begin = s.now;
+      std::size_t asked = 0;
+      std::optional<Event> told;
+      while (!told && s.now < begin + seconds(3)) {
+        asked += of_type(s.run_to_timer(), PacketType::kStatus).size();
+        told = s.worker.poll_event();
+      }
+      ASSERT_TRUE(told);
+      EXPECT_EQ(told->kind, EventKind::kSilent);
+      EXPECT_EQ(s.now - begin, milliseconds(1750));
+      EXPECT_EQ(asked, 2 * std::size_t{RouteQuestions::kRounds}) << "the switch and the server";
+    }
+  }
+}
+
 TEST(WorkerDetaching, AnAnswerWithAnotherNonceClearsNobody) {
   WorkerScript s;
   s.join();
-  events_of_silence(s, milliseconds(2400));
+  events_of_silence(s, milliseconds(1700));
   receive_here(s, 0, WorkerScript::kNonce + 1);
-  const auto events = events_of_silence(s, milliseconds(2700));
+  const auto events = events_of_silence(s, milliseconds(3400));
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0].failure.heard, 0);
 }
@@ -327,7 +353,7 @@ TEST(WorkerDetaching, WhileTheServerIsSilentTheSwitchIsProbed) {
   s.join();
   std::vector<SentPacket> asked;
   const Instant begin = s.now;
-  while (s.now < begin + milliseconds(2400)) {
+  while (s.now < begin + milliseconds(1700)) {
     for (const SentPacket& packet : of_type(s.run_to_timer(), PacketType::kStatus)) {
       asked.push_back(packet);
     }

@@ -51,13 +51,21 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
 Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
   if (state_ != State::kJoined || silence_told_) return kNever;
   // By then the nodes of the route have been asked, and have had a moment to answer.
-  return server_heard_ + std::max(lease(config) / 2, config.timing.join_refresh * 5 / 2);
+  return server_heard_ + config.timing.join_refresh * 7 / 4;
+}
+
+Instant WorkerMembership::route_asked_at(const WorkerConfig& config) const {
+  if (!in_job() || !has_switch(config)) return kNever;
+  const Duration refresh = config.timing.join_refresh;
+  const Instant silent = server_heard_ + refresh * 3 / 2;
+  const bool asked = questions_.begun() >= silent;
+  return std::max(asked ? questions_.begun() + refresh : silent, questions_.end(config.timing));
 }
 
 Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
   next = std::min({next, tree_lease_end(config), silence_told_at(config), suspicion_end(config),
-                   questions_.next(), detaching_told_at_});
+                   questions_.next(), route_asked_at(config), detaching_told_at_});
   if (state_ == State::kJoining) {
     next = std::min({next, started_ + config.join_timeout, room_awaited_until(config)});
   }
@@ -130,10 +138,8 @@ MembershipChange WorkerMembership::handle_timeout(WorkerTurn& turn) {
   if (tree_join_.due(turn.now)) {
     suspect_tree_without_answers(turn);
     send_join(turn, Path::kTree);
-    const Duration refresh = turn.config.timing.join_refresh;
-    const bool silent = turn.now >= server_heard_ + refresh * 3 / 2;
-    if (silent && has_switch(turn.config)) questions_.begin(turn.now, turn.config.timing);
   }
+  if (turn.now >= route_asked_at(turn.config)) questions_.begin(turn.now, turn.config.timing);
   if (turn.now >= questions_.next()) ask_route(turn);
   if (straight_join_.due(turn.now)) send_join(turn, Path::kStraight);
   if (state_ == State::kLeaving) {

@@ -88,6 +88,8 @@ class WorkerMembership {
   Instant suspicion_end(const WorkerConfig& config) const;
   // When to tell the application that the server is silent.
   Instant silence_told_at(const WorkerConfig& config) const;
+  // When to ask the nodes of the route, because the server is silent.
+  Instant route_asked_at(const WorkerConfig& config) const;
 
   static const Endpoint& sender(const WorkerConfig& config, Path path, std::size_t hop);
 

@@ -248,6 +248,12 @@ JOINING = [
         "if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {",
         "if (false) {",
     ),
+    Rule(
+        "a long lease keeps the server's silence secret",
+        MEMBERSHIP,
+        "return server_heard_ + config.timing.join_refresh * 7 / 4;",
+        "return server_heard_ + lease(config) / 2;",
+    ),
     Rule("leaving never gives up", MEMBERSHIP, "if (turn.now >= left_by_) {", "if (false) {"),
     Rule(
         "a LEAVE is sent only once",
