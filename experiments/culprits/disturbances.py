@@ -20,7 +20,7 @@ def program(cluster, host, word):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # one of the watcher's `atp status`, which has just ended
         if words[1:2] == [word.encode()]:
             found.append(pid)
