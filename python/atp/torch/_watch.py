@@ -9,6 +9,7 @@ nobody waits for such a rank until the time-out, which by default is half an hou
 
 import datetime
 import functools
+import logging
 import os
 import pathlib
 import threading
@@ -27,8 +28,12 @@ _REACH = 8
 _FIRST_LOOK_S = 0.001
 # How long a rank that has made the group, or failed to, waits for a store that may be frozen.
 _LEAVES_WITHIN_S = 3.0
+# A store that answers nothing for this long is reported: all calls of a rank wait for it.
+_STORE_SILENT_S = 1.0
 
 _SEPARATOR = "\n"
+
+_log = logging.getLogger("atp.torch")
 
 
 class Deadline:
@@ -81,6 +86,7 @@ class Watch:
 
     def __exit__(self, _, error, __):
         if self._thread is None:
+            self._over.set()
             return
         if error is not None and not self._lost:  # Ctrl-C, too
             self._failure = str(error).strip().partition("\n")[0] or type(error).__name__
@@ -95,6 +101,8 @@ class Watch:
             return
         self._store, self._rank, self._size, self._name = store, rank, size, name
         self._words = _SEPARATOR.join([whoami, _process_mark(os.getpid())])
+        self._store_answered = time.monotonic()
+        threading.Thread(target=self._watch_store, name="atp-store", daemon=True).start()
         self._speak(0)
         self._thread = threading.Thread(target=self._run, name="atp-meeting", daemon=True)
         self._thread.start()
@@ -124,6 +132,7 @@ class Watch:
             while not self._over.wait(_LOOKS_EVERY_S):
                 if not self._lost:
                     self._look(looks)
+                self._store_answered = time.monotonic()
                 looks += 1
             if self._failure:
                 who = f"{self._name(self._rank)}, {self._words.partition(_SEPARATOR)[0]},"
@@ -131,6 +140,18 @@ class Watch:
             self._store.set(self._key(self._rank), "")  # this process may now end at any time
         except RuntimeError:
             pass  # the store has failed, of which the main thread learns by itself
+
+    def _watch_store(self) -> None:
+        """Torch's calls of a store that is frozen cannot be ended, but they can be explained."""
+        while not self._over.wait(_LOOKS_EVERY_S):
+            silent = time.monotonic() - self._store_answered
+            if silent >= _STORE_SILENT_S + _LOOKS_EVERY_S:
+                _log.warning(
+                    "waiting for %d s: the store in which the ranks meet does not answer; is the "
+                    "process that serves it, rank 0's or the launcher's, stopped?",
+                    silent,
+                )
+                return
 
     def _look(self, looks: int) -> None:
         speaks = looks % _SPEAKS_EVERY == 0
