@@ -259,6 +259,31 @@ TEST(Peers, a_receive_from_any_rank_returns_the_sender) {
 }
 
 // Far more than may wait at the receiver: the rest waits at the sender.
+TEST(Peers, a_rank_cannot_receive_from_itself_and_is_told_at_once) {
+  const struct {
+    std::size_t ranks;
+    PeerCall call;
+    std::size_t root;
+    const char* said;
+  } rows[] = {
+      {2, PeerCall::kSend, 0, "a rank cannot send to itself"},
+      {2, PeerCall::kReceive, 0, "or receive from itself"},
+      {1, PeerCall::kReceive, kAnyRank, "this group has no other rank that could send"},
+  };
+  for (const auto& row : rows) {
+    TestingPeers(row.ranks).run([&](std::size_t rank, Peers& peers) {
+      if (rank > 0) return;
+      std::vector<float> values(3);
+      PeerRequest request;
+      request.call = row.call;
+      request.root = row.root;
+      if (row.call == PeerCall::kSend) request.inputs = {readable(values)};
+      if (row.call == PeerCall::kReceive) request.outputs = {writable(values)};
+      EXPECT_THAT(text_of(peers.submit(std::move(request)).wait()), ::testing::HasSubstr(row.said));
+    });
+  }
+}
+
 TEST(Peers, a_rank_that_sends_far_ahead_waits_for_room) {
   constexpr std::size_t kMessages = 3000;
   TestingPeers(2).run([&](std::size_t rank, Peers& peers) {

@@ -51,13 +51,18 @@ bool are_whole(const Blocks& blocks, std::size_t element) {
 Status check_root(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
   if (!has_root(request.call)) return ok_status();
   const bool may_be_any = request.call == PeerCall::kReceive;
-  if (may_be_any && request.root == kAnyRank) return ok_status();
+  if (may_be_any && request.root == kAnyRank) {
+    if (ranks > 1) return ok_status();
+    return Error{
+        "this group has no other rank that could send, and a rank cannot send to itself: "
+        "copy the tensor instead"};
+  }
   if (request.root >= ranks) {
     return Error{"there is no rank " + std::to_string(request.root) + " in this group of " +
                  std::to_string(ranks)};
   }
   if (is_transfer(request.call) && request.root == rank) {
-    return Error{"a rank cannot send to itself, or receive from itself"};
+    return Error{"a rank cannot send to itself, or receive from itself: copy the tensor instead"};
   }
   return ok_status();
 }
