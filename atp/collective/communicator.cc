@@ -149,7 +149,10 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
     if (result.ok()) result = ended;
   }
   // Other ranks may still need an answer from this rank's server, but not after a failure.
-  if (server_ && result.ok()) static_cast<void>(server_->wait_until_left(options_.job, until));
+  if (server_ && result.ok()) {
+    const auto say = [this](const std::string& text) { options_.warn(text); };
+    static_cast<void>(server_->wait_until_left(options_.job, until, say));
+  }
   return result;
 }
 
@@ -180,7 +183,7 @@ void Communicator::Impl::close(const std::string& why) {
   give_up(why);  // all at once
   for (const auto& lane : lanes()) lane->abort(why);
   if (server_ && !on_lane_thread()) {
-    static_cast<void>(server_->wait_until_left(options_.job, gave_up_.load() + kHastyEnd));
+    static_cast<void>(server_->wait_until_left(options_.job, gave_up_.load() + kHastyEnd, nullptr));
   }
 }
 

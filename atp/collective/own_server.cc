@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "atp/base/interrupt.h"
 #include "atp/base/system_random.h"
+#include "atp/base/text.h"
 #include "atp/collective/quiet_thread.h"
+#include "atp/collective/waits/wait_notice.h"
 #include "atp/driver/udp/event_loop.h"
 #include "atp/driver/udp/path_mtu.h"
 
@@ -115,25 +115,41 @@ Instant OwnServer::on_round(Instant now) {
   board_.jobs.clear();
   server_.for_each_job(now, [this](const JobSummary& job) {
     const JobKey& key = job.terms.key;
-    board_.jobs.push_back({key.job, key.incarnation});  // as ranks know it; it has one tenant
+    // As ranks know it: the server has one tenant.
+    board_.jobs[{key.job, key.incarnation}] = job.joined - job.left - job.lost;
   });
   ++board_.looked;
   changed_.notify_all();
   return now + kLookEvery;
 }
 
-bool OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until) {
+bool OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until,
+                                const std::function<void(const std::string&)>& say) {
+  WaitNotice notice(say);
   std::unique_lock lock(mutex_);
   ++board_.waiting;
   const std::uint64_t before = board_.looked;
   bool was_there = false;
   waker_->wake();
-  const bool left = wait_or_interrupted(changed_, lock, until, [&] {
+  const auto has_ended = [&] {
     if (board_.looked == before) return false;
-    const bool there = std::find(board_.jobs.begin(), board_.jobs.end(), job) != board_.jobs.end();
+    const bool there = board_.jobs.contains(job);
     was_there |= there;
     return !there;
-  });
+  };
+  bool left = wait_or_interrupted(changed_, lock, std::min(until, notice.at()), has_ended);
+  if (!left) {
+    const auto found = board_.jobs.find(job);
+    const RankSet ranks = found == board_.jobs.end() ? RankSet() : found->second;
+    lock.unlock();
+    notice.look([&] {
+      return "waiting for " + seconds_text(LateRanks::kToTell) + ": " + ranks_text(ranks) +
+             (ranks.size() == 1 ? " has" : " have") +
+             " not left the job, and may need the server in this process";
+    });
+    lock.lock();
+    left = wait_or_interrupted(changed_, lock, until, has_ended);
+  }
   --board_.waiting;
   lock.unlock();
   if (left && was_there) std::this_thread::sleep_for(kLinger);

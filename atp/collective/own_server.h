@@ -4,12 +4,15 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
-#include <vector>
 
+#include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/host/closed_in_child.h"
@@ -36,9 +39,10 @@ class OwnServer {
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  // Waits until all ranks of the job have left or are lost, but not beyond `until`. False: some are
-  // still there.
-  bool wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until);
+  // Waits until all ranks of the job have left or are lost, but not beyond `until`, and says for
+  // whom after a second. False: some are still there.
+  bool wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until,
+                       const std::function<void(const std::string&)>& say);
   // "server_fragments_completed" and so on.
   CounterList counters();
 
@@ -46,9 +50,9 @@ class OwnServer {
   // Published by the thread, under mutex_.
   struct Board {
     Counters<ServerCounter> counters;
-    std::size_t waiting = 0;   // callers that wait for the list of jobs
-    std::uint64_t looked = 0;  // how many times the jobs were listed
-    std::vector<JobKey> jobs;  // those that have a rank
+    std::size_t waiting = 0;         // callers that wait for the list of jobs
+    std::uint64_t looked = 0;        // how many times the jobs were listed
+    std::map<JobKey, RankSet> jobs;  // those that have a rank, and its ranks
   };
 
   void run();

@@ -82,7 +82,7 @@ TEST_F(OwnServers, NeedTheTenantsKeyAndNotThatOfAJobAlone) {
 }
 
 // Ranks do not know the number that a server gives their tenant.
-TEST_F(OwnServers, KnowTheJobOfTheirTenant) {
+TEST_F(OwnServers, KnowTheJobOfTheirTenantAndSayWhoIsStillInIt) {
   const Tenant tenant{.name = "vision"};
   std::vector<CommunicatorOptions> all;
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
@@ -94,8 +94,14 @@ TEST_F(OwnServers, KnowTheJobOfTheirTenant) {
   }
   const Communicators communicators = join_with(all);
   const auto server = OwnServer::at(servers_[0], 0, tenant).value();
-  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  EXPECT_FALSE(server->wait_until_left(all[0].job, soon)) << "all are still there";
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(1'100);
+  std::string said;
+  EXPECT_FALSE(server->wait_until_left(all[0].job, soon, [&](const std::string& text) {
+    said += text;
+  })) << "all are still there";
+  EXPECT_EQ(said,
+            "waiting for 1 s: ranks 0 to 2 have not left the job, and may need the server in "
+            "this process");
   shut_down(communicators);
 }
 
@@ -149,7 +155,7 @@ TEST_F(OwnServers, AreSharedByTheCommunicatorsOfAProcess) {
 TEST_F(OwnServers, WaitForAJobOnlyWhileARankIsInIt) {
   const auto server = OwnServer::at(servers_[0], 350).value();
   const auto now = std::chrono::steady_clock::now();
-  EXPECT_TRUE(server->wait_until_left({77, 1}, now + seconds(60))) << "no such job";
+  EXPECT_TRUE(server->wait_until_left({77, 1}, now + seconds(60), nullptr)) << "no such job";
 }
 
 TEST_F(OwnServers, AreRefusedAtAnAddressThatIsNotFreeOrHasNoPort) {
