@@ -183,7 +183,7 @@ class World {
     if (engines_[rank] == nullptr) return;
     std::array<pollfd, 4> interests = engines_[rank]->interests();
     poll(interests.data(), interests.size(), 0);
-    engines_[rank]->work(now_, interests);
+    engines_[rank]->work([this] { return now_; }, interests);
     look_at_ended(rank);
   }
 

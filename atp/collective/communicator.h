@@ -168,6 +168,8 @@ struct AllReduceOptions {
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
   // The time-out counts from this call, and ends an operation even if it makes progress.
   bool timeout_is_total = false;
+  // How much of a total time-out the caller has used to prepare the values.
+  std::chrono::milliseconds spent{0};
   // The caller will wait for it at once: if that saves time, all_reduce() itself carries it out,
   // with everything started before.
   bool here = false;

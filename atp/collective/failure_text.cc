@@ -250,8 +250,15 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "") +
            hint_text(failure);
   }
-  return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
-         (failure.unreachable ? kUnreachable : "") + server_question(context) +
+  const std::string no_answer =
+      "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context);
+  const bool is_known = failure.unreachable || failure.reason != RefusalReason::kNone;
+  if (context.join_timeout < kToBeTold && !is_known) {
+    return no_answer + ", which may only wait for other ranks: it says so after " +
+           seconds_text(kToBeTold) +
+           " at the latest, so give at least that time to join (ATP_JOIN_TIMEOUT)";
+  }
+  return no_answer + (failure.unreachable ? kUnreachable : "") + server_question(context) +
          (failure.unreachable ? "" : firewall_question(context)) + hint_text(failure);
 }
 

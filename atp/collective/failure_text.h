@@ -13,6 +13,9 @@
 
 namespace atp {
 
+// How long a rank that joins may have to wait until it hears for whom the server waits.
+inline constexpr std::chrono::milliseconds kToBeTold{2000};
+
 // The facts besides the failure itself that a message may mention.
 struct FailureContext {
   Rank rank = 0;  // this worker

@@ -88,6 +88,36 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
   for (const Case& c : cases) EXPECT_EQ(failure_text(c.failure, context), c.text);
 }
 
+// A server that waits for other ranks says so only after a while.
+TEST(FailureText, BlamesNoServerForAShortTimeOut) {
+  constexpr const char* kNoAnswer = "no answer within 1.9 s from server 10.0.0.9:5500";
+  const struct {
+    const char* name;
+    bool unreachable;
+    Duration join_timeout;
+    std::string text;
+  } rows[] = {
+      {"too short to be told", false, 1900ms,
+       std::string(kNoAnswer) +
+           ", which may only wait for other ranks: it says so after 2 s at the latest, so give at "
+           "least that time to join (ATP_JOIN_TIMEOUT)"},
+      {"short, but nobody listens there", true, 1900ms,
+       std::string(kNoAnswer) +
+           " (connection refused or host unreachable): is `atp server` running there?"},
+      {"long enough", false, 2s,
+       "no answer within 2 s from server 10.0.0.9:5500: is `atp server` running there? Do "
+       "firewalls "
+       "let this rank's UDP packets out and the answers in? On its host, `atp doctor "
+       "10.0.0.9:5500` tells."},
+  };
+  for (const auto& row : rows) {
+    const Failure failure{.code = FailureCode::kJoinTimeout, .unreachable = row.unreachable};
+    EXPECT_EQ(failure_text(failure, {.route = {kServer}, .join_timeout = row.join_timeout}),
+              row.text)
+        << row.name;
+  }
+}
+
 TEST(FailureText, SuspectsThePathOnlyIfTheRanksOwnPacketsAreMissing) {
   struct Case {
     RankSet missing;

@@ -71,7 +71,8 @@ HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
           .layout = &operation.layout(),
           .tag = spec.tag,
           .timeout = operation.options().timeout,
-          .timeout_is_total = operation.options().timeout_is_total};
+          .timeout_is_total = operation.options().timeout_is_total,
+          .spent = operation.options().spent};
 }
 
 }  // namespace
@@ -203,7 +204,7 @@ void HostLane::round() {
       if (uplink_ != nullptr && *commands.leave != kShutDown) uplink_->give_up(*commands.leave);
       left_ = true;
     }
-    guarded([&] { engine_.work(now); });
+    guarded([&] { engine_.work([this] { return clock_.now(); }); });
     record_waits();
     while (const auto line = engine_.take_line()) thread_.tell(*line, options_.on_warning);
     auto ended = take_ended();

@@ -54,9 +54,13 @@ std::optional<Rank> server_rank(const LaneOptions& lane) {
   return static_cast<Rank>(lane.shard);
 }
 
+Rank own_name(const CommunicatorOptions& options) {
+  return options.names.empty() ? options.rank : options.names[options.rank];
+}
+
 FailureContext failure_context(const LaneOptions& lane) {
   const CommunicatorOptions& options = lane.communicator;
-  return {.rank = options.names.empty() ? options.rank : options.names[options.rank],
+  return {.rank = own_name(options),
           .world_size = options.world_size,
           .route = options.route,
           .names = options.names,
@@ -69,7 +73,6 @@ FailureContext failure_context(const LaneOptions& lane) {
 }  // namespace
 
 std::chrono::milliseconds left_to_join(const CommunicatorOptions& options) {
-  constexpr std::chrono::milliseconds kToBeTold{2000};
   return std::max(left_until(*options.join_until), std::min(options.join_timeout, kToBeTold));
 }
 
@@ -115,6 +118,7 @@ void Lane::run() {
   Node node(
       participant_.worker(), participant_.tensors(),
       [&](Instant now) {
+        now_ = now;
         while (carry_out_commands(now, driver->counters())) continue;
         const auto stop_by = thread_.stop_by();
         return stop_by ? Instant(stop_by->time_since_epoch()) : kNever;
@@ -124,13 +128,27 @@ void Lane::run() {
       });
   EventLoop<Node> loop(socket_, node, thread_.waker(), keys_ ? &*keys_ : nullptr);
   driver = &loop;
-  participant_.worker().start(clock_now());
-  loop.run();
+  now_ = clock_now();
+  participant_.worker().start(now_);
+  for (bool ended = false; !ended;) {
+    guarded([&] {
+      loop.run();
+      ended = true;
+    });
+  }
+}
+
+template <class Step>
+void Lane::guarded(const Step& step) {
+  thread_.guarded("rank " + std::to_string(own_name(options_)), step,
+                  [this](const std::string& why) { participant_.give_up(now_, why); });
 }
 
 bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   auto commands = thread_.take();
-  for (auto& operation : commands.submitted) participant_.submit(std::move(operation));
+  for (auto& operation : commands.submitted) {
+    guarded([&] { participant_.submit(std::move(operation)); });
+  }
   if (commands.leave) {
     participant_.leave(now, *commands.leave, *commands.leave == kShutDown);
   }
@@ -168,8 +186,7 @@ Status Lane::wait_until_joined() {
     return Error{*why_interrupted(options_.interruption)};
   }
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
-  const Rank rank = options_.names.empty() ? options_.rank : options_.names[options_.rank];
-  return Error{"rank " + std::to_string(rank) +
+  return Error{"rank " + std::to_string(own_name(options_)) +
                " cannot join the job: " + failure().value_or("it was asked to leave")};
 }
 

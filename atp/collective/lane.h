@@ -67,6 +67,8 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
 
  private:
   void run();
+  template <class Step>
+  void guarded(const Step& step);
   // True: there is more to do at once.
   bool carry_out_commands(Instant now, const UdpCounters& udp_counters);
 
@@ -77,6 +79,7 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
   std::optional<Keyring> keys_;
   const LastWill will_;
   Participant participant_;
+  Instant now_{};  // in the latest round
 };
 
 }  // namespace atp

@@ -9,7 +9,8 @@ namespace atp {
 void OperationTable::insert(OperationId id, std::shared_ptr<PendingOperation> operation) {
   if (slots_.empty()) first_id_ = id;
   ATP_CHECK(id == first_id_ + slots_.size());
-  slots_.push_back({std::move(operation), {}});
+  slots_.emplace_back();  // there may be no memory for it
+  slots_.back().operation = std::move(operation);
   ++size_;
 }
 

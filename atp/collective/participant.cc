@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/collective/waits/spent_text.h"
 
 namespace atp {
 namespace {
@@ -49,14 +50,24 @@ Participant::Participant(const WorkerConfig& config, const FailureContext& conte
     : worker_(config), context_(context), warn_(std::move(warn)), slow_(config.rank) {}
 
 void Participant::submit(std::shared_ptr<PendingOperation> operation) {
-  waiting_.push_back(std::move(operation));
+  moving_ = std::move(operation);
+  waiting_.push_back(moving_);
+  moving_ = nullptr;
 }
 
 void Participant::leave(Instant now, const std::string& why, bool in_order) {
   const bool nothing_wrong = in_order && !failure_ && pending() == 0;
   if (!failure_) failure_ = why;
+  leaving_told_at_ = now + WorkerConfig{}.tell_waiting;
   worker_.leave(now, nothing_wrong ? std::string_view() : std::string_view(*failure_));
   end_all(why);
+}
+
+void Participant::give_up(Instant now, const std::string& why) {
+  if (failure_) return end_all(*failure_);
+  phase_ = ParticipantPhase::kFailed;
+  failure_kind_ = FailureKind::kBroken;
+  leave(now, why);
 }
 
 void Participant::stop(const std::string& why) {
@@ -73,9 +84,7 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
     const NarrowPath path{.hop = hop, .mtu = mtu, .value_count = worker_.value_count()};
     // Compare addresses only: the port is not always known and does not matter to the path.
     if (hop.address == whom.address && fragments_exceed(path, context_)) {
-      phase_ = ParticipantPhase::kFailed;
-      failure_kind_ = FailureKind::kBroken;
-      return leave(now, narrow_path_text(path, context_));
+      return give_up(now, narrow_path_text(path, context_));
     }
   }
 }
@@ -90,6 +99,7 @@ void Participant::on_round(Instant now) {
   }
   answer_questions();
   if (failure_) end_all(*failure_);
+  tell_of_leaving(now);
   record_losses(now);
 }
 
@@ -123,11 +133,16 @@ void Participant::record_losses(Instant now) {
 
 void Participant::start_waiting(Instant now) {
   while (!failure_ && phase_ == ParticipantPhase::kJoined && !waiting_.empty()) {
+    if (waiting_.front()->is_too_late()) {
+      give_up(now, spent_text("rank " + std::to_string(context_.rank),
+                              waiting_.front()->options().timeout));
+      failure_kind_ = FailureKind::kTimeout;
+      return;
+    }
     // With one rank the result is the input.
     if (context_.world_size == 1) {
-      std::shared_ptr<PendingOperation> copied = std::move(waiting_.front());
+      ended_.push_back({waiting_.front(), ok_status()});
       waiting_.pop_front();
-      ended_.push_back({std::move(copied), ok_status()});
       continue;
     }
     const std::optional<OperationId> id =
@@ -142,9 +157,9 @@ void Participant::handle_event(Instant now, const Event& event) {
   switch (event.kind) {
     case EventKind::kJoined: phase_ = ParticipantPhase::kJoined; break;
     case EventKind::kCompleted:
-      if (auto operation = table_.take(event.operation)) {
-        ended_.push_back({std::move(operation), ok_status()});
-      }
+      moving_ = table_.take(event.operation);
+      if (moving_) ended_.push_back({moving_, ok_status()});
+      moving_ = nullptr;
       break;
     case EventKind::kFailed: fail(now, event); break;
     case EventKind::kDetached: tell_of_detaching(event); break;
@@ -191,6 +206,14 @@ void Participant::tell_of_slow_rank(Instant now) {
        named.ranks);
 }
 
+void Participant::tell_of_leaving(Instant now) {
+  if (has_left() || now < leaving_told_at_) return;
+  leaving_told_at_ = kNever;
+  tell(RecordedKind::kSilent, "waiting for " + seconds_text(WorkerConfig{}.tell_waiting) + ": " +
+                                  hop_text(context_.route.back(), context_.route) +
+                                  " has not acknowledged that this rank leaves");
+}
+
 void Participant::tell_of_detaching(const Event& event) {
   detached_ = {event.failure, event.answered_before};
   tell(RecordedKind::kDetached, detached_text(detached_, context_));
@@ -232,13 +255,13 @@ std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
 // rank has noticed the failure, it tells the others at once; they would otherwise wait for a lease.
 // Of a mismatch all have heard, but the server would report the end of the lease as a loss.
 void Participant::fail(Instant now, const Event& event) {
-  std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
+  moving_ = table_.take(event.operation);
   if (!failure_) {
     FailureContext context = context_now();
-    if (operation) {
-      context.operation_timeout = operation->options().timeout;
+    if (moving_) {
+      context.operation_timeout = moving_->options().timeout;
       // Words that hosts combine are not operations of the user.
-      if (context.names.empty()) context.operation_kind = operation->kind_text(context_.world_size);
+      if (context.names.empty()) context.operation_kind = moving_->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
     failure_kind_ = kind_of(event.failure, context.detail);
@@ -252,7 +275,7 @@ void Participant::fail(Instant now, const Event& event) {
       worker_.leave(now, *failure_);
     }
   }
-  if (operation) end(std::move(operation), *failure_);
+  if (moving_) end(std::exchange(moving_, nullptr), *failure_);
 }
 
 void Participant::end(std::shared_ptr<PendingOperation> operation, const std::string& why) {
@@ -261,6 +284,7 @@ void Participant::end(std::shared_ptr<PendingOperation> operation, const std::st
 }
 
 void Participant::end_all(const std::string& why) {
+  if (moving_) end(std::exchange(moving_, nullptr), why);
   while (auto operation = table_.take_oldest()) end(std::move(operation), why);
   for (auto& operation : std::exchange(waiting_, {})) end(std::move(operation), why);
 }

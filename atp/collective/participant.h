@@ -43,6 +43,8 @@ class Participant {
   // Fails all pending and later operations with this error, and leaves the job. `in_order`: nothing
   // is wrong, so the others are given no cause.
   void leave(Instant now, const std::string& why, bool in_order = false);
+  // The same because of something that only this rank knows.
+  void give_up(Instant now, const std::string& why);
   // Fails the operations without leaving the job: the other ranks will find the same cause by
   // themselves, and should not blame this rank.
   void stop(const std::string& why);
@@ -77,6 +79,7 @@ class Participant {
   void start_waiting(Instant now);
   void handle_event(Instant now, const Event& event);
   void tell_of_slow_rank(Instant now);
+  void tell_of_leaving(Instant now);
   void tell_of_detaching(const Event& event);
   FailureContext context_now() const;
   std::string text_of(const PendingOperation* operation) const;
@@ -88,6 +91,8 @@ class Participant {
   Worker worker_;
   OperationTable table_;                                   // the worker has them
   std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
+  // On its way to or from the others: there may be no memory for that, and none may get lost.
+  std::shared_ptr<PendingOperation> moving_;
   FailureContext context_;
   Tell warn_;
   std::shared_ptr<RecordedGroup> recorded_;
@@ -97,7 +102,8 @@ class Participant {
   SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool unheard_ = false;
-  Detached detached_;  // the last time
+  Instant leaving_told_at_ = kNever;  // that the server has not acknowledged it
+  Detached detached_;                 // the last time
   std::vector<EndedOperation<PendingOperation>> ended_;
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;

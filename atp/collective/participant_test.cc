@@ -81,6 +81,36 @@ TEST(Participant, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   EXPECT_FALSE(ended[0].result.ok()) << "later operations fail with the same cause";
 }
 
+TEST(Participant, SaysOnceForWhomItWaitsWhenItLeaves) {
+  const Instant begin{1h};
+  std::vector<std::string> said;
+  Participant participant(alone_at_the_server(), {.route = {kServer}},
+                          [&](const std::string& text) { said.push_back(text); });
+  join(participant, begin, agreement(5000));
+  participant.leave(begin, "it is done", true);
+  for (const auto after : {900ms, 1000ms, 3000ms}) participant.on_round(begin + after);
+  EXPECT_EQ(said, std::vector<std::string>{"waiting for 1 s: server 10.0.0.9:5500 has not "
+                                           "acknowledged that this rank leaves"});
+}
+
+TEST(Participant, NeverBeginsAnOperationWhoseTimeIsUp) {
+  const Instant begin{1h};
+  Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
+  join(participant, begin, agreement(5000));
+  participant.submit(std::make_shared<PendingOperation>(
+      OperationName{}, TensorPart{}, NumberFormat::kFixed,
+      AllReduceOptions{.timeout = 2s, .timeout_is_total = true, .spent = 2s}));
+  participant.on_round(begin);
+  const auto ended = participant.take_ended();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_FALSE(ended[0].result.ok());
+  EXPECT_EQ(participant.failure_kind(), FailureKind::kTimeout);
+  EXPECT_EQ(participant.failure().value_or(""),
+            "not ended within its timeout of 2 s: rank 0 needed all of it to copy or convert its "
+            "tensors, before the operation could begin; give the group a longer timeout, or use "
+            "smaller tensors");
+}
+
 // A lease that ends would be reported as the loss of a rank.
 TEST(Participant, LeavesAtOnceAfterAMismatch) {
   const Instant begin{1h};

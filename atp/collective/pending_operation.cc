@@ -28,7 +28,7 @@ OperationSpec PendingOperation::spec(std::size_t world_size, Instant now) const 
           .layout = part_.layout.fingerprint(),
           .tag = options_.tag,
           .timeout = options_.timeout,
-          .ends_by = options_.timeout_is_total ? now + options_.timeout : kNever};
+          .ends_by = options_.timeout_is_total ? now + options_.timeout - options_.spent : kNever};
 }
 
 void PendingOperation::finish(Status result) {

@@ -67,6 +67,11 @@ class PendingOperation {
   // The format of a sum, unless it is small.
   NumberFormat format() const { return kind_.format; }
 
+  // Its time was up before it could begin.
+  bool is_too_late() const {
+    return options_.timeout_is_total && options_.spent >= options_.timeout;
+  }
+
   // Its description for the worker, in a job with this many ranks. Its limits count from now.
   OperationSpec spec(std::size_t world_size, Instant now) const;
 

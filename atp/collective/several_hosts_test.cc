@@ -353,6 +353,7 @@ int sum_until(const CommunicatorOptions& options, int signal, milliseconds after
 struct Ends {
   std::string process;                        // of the rank that ended
   std::map<std::size_t, std::string> errors;  // of the others
+  std::map<std::size_t, std::string> said;    // by them before that
 };
 
 Ends errors_when(std::size_t ending, int signal, milliseconds after) {
@@ -364,11 +365,16 @@ Ends errors_when(std::size_t ending, int signal, milliseconds after) {
   // Only a stopped rank is found by the time-out.
   for (auto& each : options) each.operation_timeout = seconds(signal == SIGSTOP ? 2 : 20);
   process.join(options);
-  Ends ends{.process = process.name(), .errors = {}};
+  Ends ends{.process = process.name(), .errors = {}, .said = {}};
   std::mutex mutex;
   in_parallel(4, [&](std::size_t rank) {
     if (rank == ending) return;
-    const auto communicator = Communicator::connect(options[rank]);
+    CommunicatorOptions own = options[rank];
+    own.on_warning = [&](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      ends.said[rank] += text + "\n";
+    };
+    const auto communicator = Communicator::connect(own);
     ASSERT_TRUE(communicator.ok()) << communicator.error().message;
     std::vector<float> tensor(300'000, 1);
     std::string error;
@@ -411,6 +417,8 @@ TEST(SeveralHosts, NameALeaderThatIsStopped) {
   const Ends ends = errors_when(2, SIGSTOP, milliseconds(5));
   EXPECT_THAT(ends.errors.at(3),
               HasSubstr("no progress for 2 s: rank 2 " + ends.process + " is stopped"));
+  EXPECT_THAT(ends.said.at(3), HasSubstr("waiting for 1 s: rank 2 " + ends.process + " is stopped"))
+      << "although it may wait for the network";
   for (const std::size_t rank : {0U, 1U}) {
     EXPECT_THAT(ends.errors.at(rank),
                 AllOf(HasSubstr("rank 2 (127.0.0.1)"), HasSubstr("has not contributed")));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <new>
 
@@ -9,6 +10,8 @@
 // whose operator new it replaces.
 
 namespace atp::testing {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
 
 // How many allocations of this thread succeed before one fails; negative: all.
 inline thread_local int allocations_left = -1;
@@ -21,7 +24,7 @@ bool lacks_memory(Engine& engine, const Operation& operation, int allocations) {
   try {
     allocations_left = allocations;
     engine.submit(operation, {});
-    engine.work({}, {});
+    engine.work([] { return SteadyTime(); }, {});
   } catch (const std::bad_alloc&) {
     lacked = true;
   }

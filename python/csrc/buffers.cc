@@ -64,6 +64,10 @@ double factor_of(const ReduceOp& op) {
                                              : supplement->double_factor;
 }
 
+// Some milliseconds.
+constexpr std::int64_t kConvertedAtOnce = 4 << 20;
+constexpr std::chrono::milliseconds kMostOfALook{200};
+
 bool has_sum(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -91,13 +95,15 @@ std::string conversion_of(at::ScalarType type) {
   return is_wide ? ".to(torch.int64)" : ".to(torch.int32)";
 }
 
-// Pinned memory, so that the device copies at full speed. The copy waits for the work that the
+// Pinned memory, so that the device copies at full speed; a device of torch's PrivateUse1 need not
+// have any. The copy waits for the work that the
 // caller has queued on the device's current stream: the values are those that the caller sees.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
   const NoAutograd guard;
+  const bool pins = !tensor.is_privateuseone();
   at::Tensor copy =
-      at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
+      at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(pins));
   copy.copy_(tensor);
   return copy;
 }
@@ -133,7 +139,28 @@ ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int r
 at::Tensor Buffers::carried(const at::Tensor& tensor) const {
   const NoAutograd guard;
   const at::Tensor buffer = plain(tensor);
-  return carrier_ ? buffer.to(*carrier_) : buffer;
+  if (!carrier_) return buffer;
+  if (!convert_within_ || buffer.numel() <= kConvertedAtOnce) return buffer.to(*carrier_);
+  at::Tensor converted = at::empty(buffer.sizes(), buffer.options().dtype(*carrier_));
+  const at::Tensor from = buffer.view({-1});
+  const at::Tensor to = converted.view({-1});
+  for (std::int64_t done = 0; done < from.numel(); done += kConvertedAtOnce) {
+    if (spent() >= *convert_within_) break;
+    const std::int64_t count = std::min(kConvertedAtOnce, from.numel() - done);
+    to.narrow(0, done, count).copy_(from.narrow(0, done, count));
+  }
+  return converted;
+}
+
+void Buffers::convert_within(std::chrono::milliseconds timeout) {
+  if (timeout.count() == 0) return;  // the default, which is not known here
+  convert_within_ = timeout;
+}
+
+std::chrono::milliseconds Buffers::spent() const {
+  const auto now = std::chrono::steady_clock::now();
+  spent_ += std::min<std::chrono::nanoseconds>(now - std::exchange(looked_at_, now), kMostOfALook);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(spent_);
 }
 
 at::Tensor Buffers::input(const at::Tensor& tensor) {

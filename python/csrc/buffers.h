@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -46,6 +47,13 @@ class Buffers {
   // low bits, as a sum in the narrow type would, and floats are rounded once.
   // Before the first input() or output().
   void carry_as(at::ScalarType type) { carrier_ = type; }
+
+  // Stops converting values after this time, as large tensors take long; the operation must then
+  // not begin. Before the first input() or output().
+  void convert_within(std::chrono::milliseconds timeout);
+  // How long the call has taken so far. Less if the process was stopped meanwhile: like a
+  // RunningClock, it takes only a part of a long time between two looks.
+  std::chrono::milliseconds spent() const;
 
   // The reduction for a transport that only adds: SUM for a sum with a step before it (PREMUL_SUM)
   // or after it (AVG of integers, which divides toward zero). Refuses types without a sum or an
@@ -93,6 +101,9 @@ class Buffers {
   std::optional<double> factor_;         // of the inputs
   std::optional<std::int64_t> divisor_;  // of the results
   std::optional<at::ScalarType> carrier_;
+  mutable std::chrono::steady_clock::time_point looked_at_ = std::chrono::steady_clock::now();
+  mutable std::chrono::nanoseconds spent_{0};
+  std::optional<std::chrono::milliseconds> convert_within_;
   std::vector<at::Tensor> inputs_;  // kept alive
   std::vector<Output> outputs_;
   std::function<void()> last_step_;

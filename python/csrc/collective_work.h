@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class CollectiveWork final : public c10d::Work {
     token_ = token;
   }
   Buffers& buffers() { return buffers_; }
+  // How long the call has taken so far: its time-out counts from the call.
+  std::chrono::milliseconds spent() const { return buffers_.spent(); }
 
   // For a receive: the sender's rank, once it has ended. Call it before the caller has the work.
   void set_source(std::function<int()> source) { source_ = std::move(source); }

@@ -110,10 +110,12 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   const auto work = begin_work("atp", name, tensors, tensors);
   Buffers& buffers = work->buffers();
   set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
-  const at::Tensor buffer = one_buffer(buffers, tensors);
-  if (tensors.size() > 1) request.segments = lengths_of(tensors);
   request.timeout = timeout_of(options.timeout);
   request.timeout_is_total = true;
+  buffers.convert_within(request.timeout);
+  const at::Tensor buffer = one_buffer(buffers, tensors);
+  if (tensors.size() > 1) request.segments = lengths_of(tensors);
+  request.spent = work->spent();
   request.here = !options.asyncOp;
   const EndPart end = request.here ? expect_here(work) : expect_parts(work, 1);
   request.on_done = [end_part = end](const Status& status) {

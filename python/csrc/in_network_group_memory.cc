@@ -68,6 +68,7 @@ AllReduceOptions InNetworkGroup::part_options(const c10::intrusive_ptr<Collectiv
   AllReduceOptions options;
   options.timeout = timeout_of(timeout);
   options.timeout_is_total = true;
+  options.spent = work->spent();
   options.here = waits && parts == 1;
   const EndPart end = options.here ? expect_here(work) : expect_parts(work, parts);
   options.on_done = [end_part = end](const Status& status) {
@@ -189,6 +190,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
+  buffers.convert_within(timeout_of(options.timeout));
   std::vector<ConstBytes> from;
   Tensors to;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -239,6 +241,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(kMemoryReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
+  buffers.convert_within(timeout_of(options.timeout));
   // A copy, of which no output is a part.
   const at::Tensor input = buffers.input(side_by_side(inputs[0]));
   const at::Tensor output = buffers.output(outputs[0]);
@@ -275,6 +278,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(kMemoryReduce, *found, tensors, options.reduceOp, buffers, &asked);
+  buffers.convert_within(timeout_of(options.timeout));
   // At other ranks the tensor is undefined afterwards, so nothing is written back.
   const bool is_root = options.rootRank == getRank();
   const at::Tensor buffer =

@@ -166,6 +166,7 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
   for (PeerRequest& request : requests) {
     request.number = number++;
     request.timeout = timeout_of(timeout);
+    request.spent = work->spent();
   }
   keep_apart(std::span(requests), work->buffers(), own_rank(), ranks());
   if (waits) return carry_out_here(work, std::move(requests));
@@ -267,6 +268,7 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
   } else {
     request.outputs = {memory_of(name, work->buffers().output(tensors.front()))};
   }
+  request.spent = work->spent();
   const EndPart end_part = expect_parts_of(transfer_completion(), work, 1);
   request.on_done = [end_part](const Status& status) { end_part(text_of(status)); };
   const PeerHandle handle = peers_->submit(std::move(request));

@@ -66,6 +66,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<Collec
   for (RingRequest& request : requests) {
     request.timeout = timeout_of(timeout);
     request.timeout_is_total = true;
+    request.spent = work->spent();
     request.on_done = [end_part](const Status& status) {
       end_part(status.ok() ? "" : status.error().message);
     };

@@ -175,6 +175,27 @@ def test_a_sum_too_large_for_its_time_out_ends_in_time_and_blames_nobody(ranks):
         assert seconds < 30, error
 
 
+# uint8 is sent as int32: a large tensor takes long to convert, before the sum itself begins.
+@pytest.mark.parametrize("way", ["innetwork", "memory"])
+def test_a_time_out_counts_from_the_call(ranks, way):
+    def body(rank):
+        tensor = torch.ones(1 << 28, dtype=torch.uint8)
+        options = dist.AllreduceOptions()
+        options.timeout = datetime.timedelta(seconds=0.1)
+        dist.barrier()
+        begun = time.monotonic()
+        try:
+            backend().allreduce([tensor], options).wait()
+        except RuntimeError as error:
+            return time.monotonic() - begun, str(error)
+        return time.monotonic() - begun, ""
+
+    for seconds, error in ranks.run(2, body, memory=way == "memory", pg_options=options_of(way)):
+        assert "not ended within its timeout of 0.1 s" in error, (seconds, error)
+        assert "needed all of it to copy or convert its tensors" in error, error
+        assert seconds < 10, error
+
+
 def test_an_operation_without_memory_fails_and_names_its_rank(ranks):
     def body(rank):
         tensor = torch.ones(1 << 26, dtype=torch.int64)

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "atp/collective/waits/spent_text.h"
+
 namespace atp {
 namespace {
 
@@ -24,8 +26,7 @@ constexpr std::chrono::milliseconds kSlowYield{1};
 constexpr int kWaitsWithoutYields = 256;
 // The maximum sleep after that: its own process may have news for it.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
-// A step handles a piece, so a round stays far below RunningClock::kLateAtMost: otherwise the clock
-// would take a long round for a pause in which the process was stopped.
+// A step handles a piece. Between rounds the driving thread takes commands and publishes its state.
 constexpr int kStepsInARound = 32;
 
 }  // namespace
@@ -52,14 +53,18 @@ void HostEngine::submit(const HostOperation& operation, Time now) {
     look_at_ = now + kBetweenLooks;
   }
   std::optional<Time> end;
-  if (operation.timeout_is_total) end = now + patience(operation);
+  if (operation.timeout_is_total) end = now + patience(operation) - operation.spent;
   ends_.add(end);
   operations_.emplace_back(operation, called_++, end, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
-  if (failure_) fail_all(*failure_, failure_kind_);
+  if (failure_) return fail_all(*failure_, failure_kind_);
+  if (end && *end <= now) {
+    fail_late(spent_text(name_of(static_cast<Rank>(options_.rank)), patience(operation)));
+  }
 }
 
-void HostEngine::work(Time now) {
+void HostEngine::work(const ReadClock& clock) {
+  Time now = clock();
   if (failure_ || operations_.empty()) return;
   // Check first: a late rank must not complete an operation that failed at the others.
   if (has_failed_elsewhere()) return fail_as_told();
@@ -73,8 +78,7 @@ void HostEngine::work(Time now) {
                   uplink_->failure_kind());
     }
   }
-  bool moved = false;
-  for (int i = 0; i < kStepsInARound && !failure_ && step(); ++i) moved = true;
+  const bool moved = take_steps(clock, now);
   if (failure_) return;
   if (moved) progress_at_ = now;
   if (!operations_.empty()) {
@@ -82,6 +86,16 @@ void HostEngine::work(Time now) {
   } else if (!late_.ranks().empty()) {
     note_late(now, {}, std::nullopt);
   }
+}
+
+// False: there was nothing to do.
+bool HostEngine::take_steps(const ReadClock& clock, Time& now) {
+  for (int i = 0; i < kStepsInARound; ++i) {
+    if (!step()) return i > 0;
+    now = clock();
+    if (failure_ || now >= ends_by()) break;
+  }
+  return true;
 }
 
 void HostEngine::wait() {

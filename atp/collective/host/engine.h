@@ -22,6 +22,7 @@
 #include "atp/collective/host/uplink.h"
 #include "atp/collective/waits/earliest_end.h"
 #include "atp/collective/waits/late_ranks.h"
+#include "atp/collective/waits/read_clock.h"
 
 // All-reduces, and other collectives, of the ranks of one host, in their shared segment. One thread
 // at a time drives it: work() does everything that can be done at once, and wait() sleeps until
@@ -89,6 +90,7 @@ struct HostOperation {
   std::chrono::milliseconds timeout{0};  // without progress; 0: the engine's
   // The time-out counts from submit(), and ends an operation even if it makes progress.
   bool timeout_is_total = false;
+  std::chrono::milliseconds spent{0};  // of a total time-out, before submit()
 };
 
 struct HostEngineOptions {
@@ -120,9 +122,11 @@ class HostEngine {
 
   // Queues an operation behind those submitted before; after a failure it fails at once.
   void submit(const HostOperation& operation, Time now);
-  // Does what can be done at once, but only for a moment, so that the caller's clock is read while
-  // a large tensor moves; and checks for failures and time-outs.
-  void work(Time now);
+  // Does what can be done at once, but only for a moment, and checks for failures and time-outs.
+  void work(const ReadClock& clock);
+  void work(Time now) {
+    work([now] { return now; });
+  }
   // Waits until there is more to do, but only briefly: the caller may have other news.
   void wait();
   // How many operations have completed since the last call; they end in order.
@@ -191,6 +195,7 @@ class HostEngine {
 
   // engine.cc
   static HostOperationHeader header_of(const HostOperation& operation);
+  bool take_steps(const ReadClock& clock, Time& now);
   bool step();
   bool can_step();
   bool can_take();
@@ -250,6 +255,7 @@ class HostEngine {
   void note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited);
   void look_around(Time now);
   void watch_leader(Time now, const Awaited& awaited);
+  bool is_stopped_leader(Rank rank) const;
   bool others_moved(Time now);
   RankSet without_progress(const RankSet& ranks, Time now) const;
   bool has_called_oldest(Rank rank) const;
@@ -269,6 +275,7 @@ class HostEngine {
   std::chrono::milliseconds patience() const { return patience(operations_.front().asked); }
   Time ends_by() const { return ends_.get().value_or(Time::max()); }
   Time deadline() const { return std::min(progress_at_ + patience(), ends_by()); }
+  std::chrono::milliseconds grace() const;
   std::string too_late(Time now) const;
   std::size_t in_job(std::size_t rank) const;
   void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);

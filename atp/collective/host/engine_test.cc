@@ -282,6 +282,65 @@ TEST(HostEngine, EndsAnOperationWhoseTimeIsOverAlthoughItMakesProgress) {
                     HasSubstr(" of its 5,000,000 values are done"), Not(HasSubstr("process"))));
 }
 
+// A rank's thread reads its clock often while it works: it takes a late reading for a pause.
+TEST(HostEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
+  constexpr milliseconds kOfAPiece{150};
+  Host host(1, std::chrono::seconds(2));
+  Sum sum(0, 10'000'000);
+  HostOperation operation = sum.operation(0);
+  operation.timeout_is_total = true;
+  HostEngine& engine = host.engine(0);
+  const auto now = [&] {
+    const auto pieces = static_cast<int>(engine.counters()[HostCounter::kPieces]);
+    return steady_clock::time_point(std::chrono::hours(1)) + pieces * kOfAPiece;
+  };
+  const steady_clock::time_point begin = now();
+  steady_clock::time_point before = begin;
+  engine.submit(operation, begin);
+  while (!engine.failure() && engine.take_completed() == 0) {
+    engine.work([&] {
+      EXPECT_LE(now() - before, kOfAPiece);
+      return before = now();
+    });
+  }
+  EXPECT_THAT(engine.failure().value_or("none"), HasSubstr("although every rank makes progress"));
+  EXPECT_LE(now() - begin, std::chrono::seconds(2) + kOfAPiece);
+}
+
+// Its rank has used the time to prepare the values.
+TEST(HostEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
+  Host host(2);
+  Sum sum(0, 300'000);
+  HostOperation operation = sum.operation(0);
+  operation.timeout = operation.spent = std::chrono::seconds(2);
+  operation.timeout_is_total = true;
+  host.engine(0).submit(operation, steady_clock::now());
+  host.engine(0).work(steady_clock::now());
+  EXPECT_EQ(host.engine(0).counters()[HostCounter::kPieces], 0U);
+  Sum other(1, 300'000);
+  host.engine(1).submit(other.operation(0), steady_clock::now());
+  EXPECT_THAT(failures_of(host, {0, 1}),
+              Each("not ended within its timeout of 2 s: rank 0 (process 100) needed all of it to "
+                   "copy or convert its tensors, before the operation could begin; give the group "
+                   "a longer timeout, or use smaller tensors"));
+}
+
+TEST(HostEngine, LetsAnotherRankPrepareItsValuesALittleLonger) {
+  Host host(2);
+  Sum sum(0, 300'000);
+  HostOperation operation = sum.operation(0);
+  operation.timeout = std::chrono::seconds(2);
+  operation.timeout_is_total = true;
+  operation.spent = milliseconds(1'500);
+  const auto begin = steady_clock::now();
+  host.engine(0).submit(operation, begin);
+  host.engine(0).work(begin + milliseconds(999));
+  EXPECT_EQ(host.engine(0).failure().value_or("none"), "none") << "0.5 s and as much again";
+  host.engine(0).work(begin + milliseconds(1'100));
+  EXPECT_EQ(host.engine(0).failure().value_or("none"),
+            "not ended within its timeout of 2 s: rank 1 (process 101) has not called operation 0");
+}
+
 TEST(HostEngine, DoesNotTakeTheLongestTimeOutForOneThatHasPassed) {
   Host host(2, milliseconds::max());
   std::vector<Sum> sums;

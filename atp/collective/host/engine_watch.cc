@@ -20,6 +20,7 @@ constexpr milliseconds kForTheLeader{10'000};
 constexpr milliseconds kForTheNetwork{4'000};
 constexpr std::string_view kNobodyMissing =
     ", although no rank is known to be missing: does it need more time?";
+constexpr milliseconds kToPrepare{500};
 // How long the first rank that found a failure may take to write it down, unless it dies meanwhile.
 constexpr std::chrono::seconds kToWrite{2};
 
@@ -51,6 +52,11 @@ bool HostEngine::has_failed_elsewhere() const {
 
 void HostEngine::watch(Time now) {
   if (now >= std::min(look_at_, deadline())) look_around(now);
+}
+
+// What this rank had to prepare, another one may still be preparing; it knows best.
+milliseconds HostEngine::grace() const {
+  return std::min<milliseconds>(operations_.front().asked.spent, kToPrepare);
 }
 
 const HostEngine::Entry& HostEngine::overdue() const {
@@ -102,7 +108,7 @@ void HostEngine::look_around(Time now) {
   });
   if (gone) return fail(*gone);
   if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
-  if (now < deadline()) return;
+  if (now < deadline() + grace()) return;
   // A rank that makes progress is not to blame, even if it is behind.
   const RankSet idle = without_progress(ranks, now);
   if (!idle.empty()) return fail_late(too_late(now) + ": " + blame(idle, *waits_for, now));
@@ -127,11 +133,12 @@ bool HostEngine::has_called_oldest(Rank rank) const {
 void HostEngine::note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited) {
   RankSet late;
   RankSet named;
+  // The leader says for whom the network waits, unless it is stopped.
   const bool is_here = awaited && awaited->phase != Phase::kReduced;
   ranks.for_each([&](Rank rank) {
     const bool is_idle = now >= seen_[rank].at + LateRanks::kToTell;
     const bool is_late = late_here_.contains(rank) || now >= progress_at_ + LateRanks::kToTell;
-    if (!is_here || !is_idle || !is_late) return;
+    if (!is_idle || !is_late || !(is_here || is_stopped_leader(rank))) return;
     late.insert(rank);
     named.insert(static_cast<Rank>(in_job(rank)));
   });
@@ -147,9 +154,13 @@ void HostEngine::watch_leader(Time now, const Awaited& awaited) {
     return;
   }
   if (now < deadline()) return;
-  const bool is_there = !is_stopped(place_.segment.board_of(kLeader).process.load());
-  if (now < deadline() + (is_there ? kForTheLeader : milliseconds(0))) return;
+  if (now < deadline() + (is_stopped_leader(kLeader) ? milliseconds(0) : kForTheLeader)) return;
   fail_late(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
+}
+
+bool HostEngine::is_stopped_leader(Rank rank) const {
+  return rank == kLeader && rank != options_.rank &&
+         is_stopped(place_.segment.board_of(rank).process.load());
 }
 
 // Whether a rank has progressed since the last call. (One that just calls more operations makes no

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "atp/base/check.h"
+#include "atp/collective/waits/spent_text.h"
 
 namespace atp {
 namespace {
@@ -44,6 +45,8 @@ void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now
   now_ = now;
   coming_ = operation;
   operation->set_begun(now - operation->request().spent);
+  const std::chrono::milliseconds limit = patience(*operation);
+  if (operation->request().spent >= limit) return fail_late(spent_text(own_name(), limit));
   if (is_transfer(operation->request().call)) return begin(std::move(operation));
   const std::uint64_t number = operation->number();
   called_.insert(number);
@@ -53,8 +56,9 @@ void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now
   coming_ = nullptr;
 }
 
-void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
-  now_ = now;
+void PeerEngine::work(const ReadClock& clock, const std::vector<Poller::Ready>& ready) {
+  clock_ = clock;
+  read_clock();
   for (const Poller::Ready& each : ready) {
     if (each.id < kConnections) {
       links_.handle(each, now_);
@@ -72,6 +76,11 @@ void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
   send_all();
   report_late();  // sending ends operations
   failed_.clear();
+  clock_ = nullptr;
+}
+
+void PeerEngine::read_clock() {
+  if (clock_) now_ = clock_();
 }
 
 bool PeerEngine::is_called(std::uint64_t number) const {

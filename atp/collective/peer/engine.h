@@ -19,6 +19,7 @@
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/plan.h"
 #include "atp/collective/waits/late_ranks.h"
+#include "atp/collective/waits/read_clock.h"
 
 // Carries out the operations of one rank over its connections. One thread drives it; it never
 // waits.
@@ -108,7 +109,7 @@ class PeerEngine {
   ~PeerEngine();
 
   void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
-  void work(SteadyTime now, const std::vector<Poller::Ready>& ready);
+  void work(const ReadClock& clock, const std::vector<Poller::Ready>& ready);
   std::vector<EndedOperation<PeerOperation>> take_ended() { return std::exchange(ended_, {}); }
   // Fails for a reason from outside, and tells the others this reason.
   void stop(const std::string& why) { fail(why, FailureKind::kNone); }
@@ -266,6 +267,7 @@ class PeerEngine {
   void fail_mismatch(std::size_t rank, const Frame& theirs, const Task& task, const Frame& mine);
 
   // Connections, in engine.cc.
+  void read_clock();
   void adopt_connections();
   void receive_from(std::size_t rank);
   void send_to(std::size_t rank);
@@ -335,6 +337,7 @@ class PeerEngine {
   std::vector<EndedOperation<PeerOperation>> ended_;
   PeerCounters counters_;
   SteadyTime now_;
+  ReadClock clock_;  // in work()
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;

@@ -40,6 +40,7 @@ std::optional<PeerConnection::Piece> PeerEngine::next_piece(std::size_t rank) {
 }
 
 void PeerEngine::sent(std::size_t rank, const PeerConnection::Piece& piece) {
+  read_clock();
   Task& task = *static_cast<Task*>(piece.task);
   Send& send = task.sends[piece.send];
   send.sent += piece.frame.length;
@@ -187,6 +188,7 @@ PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame
 
 void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t bytes) {
   if (failure_) return;
+  read_clock();
   const MessageKey key{is_transfer(frame.call), frame.number, frame.part};
   Peer& peer = peers_[rank];
   peer.heard_at = now_;  // its answers may be behind these bytes

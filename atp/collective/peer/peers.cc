@@ -167,7 +167,7 @@ void Peers::Impl::run() {
       engine_->leave(*commands.leave);
       break;
     }
-    guarded([&] { engine_->work(clock_.now(), ready); });
+    guarded([&] { engine_->work([this] { return clock_.now(); }, ready); });
     if (publish(false)) {
       ready.clear();
     } else {
@@ -184,7 +184,7 @@ void Peers::Impl::run() {
 void Peers::Impl::say_last_words() {
   const auto until = steady_clock::now() + kLastWords;
   while (!engine_->has_said_all() && steady_clock::now() < until) {
-    engine_->work(clock_.now(), poller_->wait(1));
+    engine_->work([this] { return clock_.now(); }, poller_->wait(1));
   }
 }
 

@@ -22,6 +22,11 @@ constexpr milliseconds kSilence{500};
 // culprit.
 constexpr milliseconds kGrace{500};
 
+constexpr const char* kAllMove =
+    ", although its data moves: give the group a longer timeout, use smaller tensors, or have "
+    "fewer "
+    "operations in flight";
+
 bool receives_from_any(const PeerRequest& request) {
   return request.call == PeerCall::kReceive && request.root == kAnyRank;
 }
@@ -283,6 +288,11 @@ void PeerEngine::judge(Task& task) {
   if (!unreachable.empty() && !may_answer) {
     return fail_late(late + "no connection with " + list(unreachable) + " (" +
                      links_.why_not(unreachable.front()) + ")");
+  }
+  // One that makes progress is held up by nobody.
+  if (now_ <
+      task.moved_at + std::min<milliseconds>(LateRanks::kToTell, patience(*task.operation) / 2)) {
+    return fail_late(overdue_text(patience(*task.operation)) + kAllMove);
   }
   if (receives_from_any(request) && silent.empty() && unreachable.empty()) {
     return fail_late(late + "no rank has sent anything with tag " + std::to_string(request.tag));

@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "atp/collective/waits/spent_text.h"
+
 namespace atp {
 namespace {
 
 // Received data is added while it is still in the cache, and goes out right after.
 constexpr std::size_t kStageBytes = 128 * 1024;
 constexpr std::size_t kMaxSent = 256 * 1024;
-// Maximum rounds between checks of the clock and the messages.
+// Maximum rounds between checks of the messages.
 constexpr int kMovesInARound = 64;
 
 }  // namespace
@@ -33,19 +35,21 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
   const bool first = transfers_.empty();
   std::optional<SteadyTime> end;
   if (operation->request().timeout_is_total) {
-    end = now + patience(*operation);
+    end = now + patience(*operation) - operation->request().spent;
     operation->set_end(*end);
   }
   ends_.add(end);
+  const std::string late = spent_text(own_name_, patience(*operation));
   transfers_.add(std::move(operation));
   coming_ = nullptr;
+  if (end && *end <= now) return fail(late, FailureKind::kTimeout);
   if (!first) return;
   received_at_ = now;
   note_progress();
 }
 
-void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
-  now_ = now;
+void RingEngine::work(const ReadClock& clock, const std::array<pollfd, 4>& ready) {
+  now_ = clock();
   if (ready[0].revents != 0) read_messages(*before_);
   if (ready[1].revents != 0) read_messages(*next_);
   if (failure_) return;
@@ -53,11 +57,18 @@ void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
   can_receive_ = !before_->data_ended;
   const std::uint64_t sent = bytes_sent();
   const std::uint64_t received = counters_[RingCounter::kBytesReceived];
-  for (int i = 0; i < kMovesInARound && move_some(); ++i) continue;
+  move(clock);
   if (failure_) return;
   note_moves(bytes_sent() != sent, counters_[RingCounter::kBytesReceived] != received);
   check_time();
   report_late();
+}
+
+void RingEngine::move(const ReadClock& clock) {
+  for (int i = 0; i < kMovesInARound && move_some(); ++i) {
+    now_ = clock();
+    if (now_ >= ends_by()) break;
+  }
 }
 
 bool RingEngine::move_some() {

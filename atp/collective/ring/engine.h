@@ -20,6 +20,7 @@
 #include "atp/collective/ring/transfers.h"
 #include "atp/collective/waits/earliest_end.h"
 #include "atp/collective/waits/late_ranks.h"
+#include "atp/collective/waits/read_clock.h"
 
 // Carries out the operations of one rank over its two connections. One thread drives it; it never
 // waits.
@@ -71,7 +72,7 @@ class RingEngine {
   void submit(std::shared_ptr<RingOperation> operation, SteadyTime now);
   // Moves data, reads messages, and ends operations that are complete or overdue. `ready`: the
   // result of poll() for the interests.
-  void work(SteadyTime now, const std::array<pollfd, 4>& ready);
+  void work(const ReadClock& clock, const std::array<pollfd, 4>& ready);
   // The operations that have ended since the last call; the caller finishes them, since a callback
   // may do anything and must see the counters as they were at the end.
   std::vector<EndedOperation<RingOperation>> take_ended() { return std::exchange(ended_, {}); }
@@ -115,6 +116,7 @@ class RingEngine {
     SteadyTime until;
   };
 
+  void move(const ReadClock& clock);
   bool move_some();
   std::uint64_t bytes_sent() const;
   bool send_some();

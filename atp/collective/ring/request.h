@@ -60,6 +60,7 @@ struct RingRequest {
   std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
   // The time-out counts from submit(), and ends an operation even if it makes progress.
   bool timeout_is_total = false;
+  std::chrono::milliseconds spent{0};  // of a total time-out, before submit()
   // Called once when the operation has ended, before wait() returns, on the ring's thread, or in
   // submit() itself if the request is refused or the ring has one rank; must not block.
   std::function<void(const Status&)> on_done;

@@ -138,7 +138,7 @@ void Ring::Impl::run() {
       engine_->leave(*commands.leave);
       break;
     }
-    guarded([&] { engine_->work(clock_.now(), ready); });
+    guarded([&] { engine_->work([this] { return clock_.now(); }, ready); });
     if (!publish(false)) ready = wait_for_work();
   }
   publish(true);

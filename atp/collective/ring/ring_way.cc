@@ -66,6 +66,7 @@ std::optional<std::string> RingWay::submit(std::shared_ptr<PendingOperation> ope
   request.segments = operation->layout().lengths();
   request.timeout = operation->options().timeout;
   request.timeout_is_total = operation->options().timeout_is_total;
+  request.spent = operation->options().spent;
   const auto submitting = std::make_shared<Submitting>();
   request.on_done = [submitting, operation = std::move(operation)](const Status& status) {
     if (!submitting->keeps(status)) operation->finish(status);
