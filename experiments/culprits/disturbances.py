@@ -161,7 +161,7 @@ DISTURBANCES = [
     Disturbance("a rank is killed", lambda c: kill(c, HOST, "bench")),
     Disturbance("a rank is frozen", lambda c: freeze(c, HOST, "bench")),
     Disturbance(
-        "a rank is frozen for 10 s, of a lease of 15",
+        "a rank freezes for 10 s, of a lease of 15",
         lambda c: for_a_while(c, 10, lambda c: freeze(c, HOST, "bench")), over_s=10, lease_s=15,
     ),
     Disturbance("a rank runs half of the time", slow_down, told={}, patience_s=25),
