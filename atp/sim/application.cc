@@ -60,7 +60,8 @@ void Application::step(Instant now, Worker& worker) {
     worker.start(now);
   } else if (wants_to_leave_) {
     leaving_ = true;
-    worker.leave(now);
+    const char* const cause = failure_ ? "mismatch" : aborted_ ? "it was told to stop" : "";
+    worker.leave(now, cause);
   } else {
     submit(now, worker);
   }
@@ -88,12 +89,17 @@ void Application::submit(Instant now, Worker& worker) {
 void Application::handle_event(Instant now, const Event& event, const Worker& worker,
                                Oracle& oracle) {
   switch (event.kind) {
-    case EventKind::kJoined: joined_ = true; break;
+    case EventKind::kJoined:
+      joined_ = true;
+      abort_if_planned();
+      break;
     case EventKind::kCompleted: complete(now, number_of(event.operation), worker, oracle); break;
     case EventKind::kFailed:
       ++failed_operations_;
       if (event.operation != kNoOperation) seal(number_of(event.operation));
       if (!failure_) failure_ = event.failure;
+      // As the collectives do.
+      if (failure_->code == FailureCode::kOperationMismatch && !leaving_) wants_to_leave_ = true;
       break;
     case EventKind::kDetached: ++detached_; break;
     case EventKind::kAttached: ++attached_; break;
@@ -130,6 +136,13 @@ void Application::complete(Instant now, std::uint64_t number, const Worker& work
   }
   seal(number);
   if (finished() && job_.leave_at_once) wants_to_leave_ = true;
+  abort_if_planned();
+}
+
+void Application::abort_if_planned() {
+  if (!job_.abort || job_.abort->rank != rank_ || completed_ != job_.abort->after) return;
+  aborted_ = true;
+  wants_to_leave_ = true;
 }
 
 void Application::seal(std::uint64_t number) {

@@ -43,6 +43,8 @@ class Application : public Tensors {
   std::uint32_t attached() const { return attached_; }
   bool failed() const { return failure_.has_value(); }
   const std::optional<Failure>& failure() const { return failure_; }
+  // Whether it has left before the end, as its plan says.
+  bool aborted() const { return aborted_; }
   std::uint64_t failed_operations() const { return failed_operations_; }
   const std::vector<std::string>& violations() const { return violations_; }
 
@@ -55,6 +57,7 @@ class Application : public Tensors {
   void submit(Instant now, Worker& worker);
   Duration pause_after(std::uint64_t number) const;
   void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
+  void abort_if_planned();
   void seal(std::uint64_t number);
   // The operation's number in the plan; beyond all of them if it is not one of the plan's.
   std::uint64_t number_of(OperationId id) const { return id - first_operation_; }
@@ -79,6 +82,7 @@ class Application : public Tensors {
   bool left_ = false;
   bool wants_to_leave_ = false;
   bool leaving_ = false;
+  bool aborted_ = false;
   bool has_no_room_ = false;  // the worker's queue is full until an operation has ended
   std::uint64_t submitted_ = 0;
   std::uint64_t completed_ = 0;

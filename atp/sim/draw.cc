@@ -1,8 +1,7 @@
+#include "atp/sim/draw.h"
+
 #include <algorithm>
 #include <cstdio>
-
-#include "atp/base/random.h"
-#include "atp/sim/plan.h"
 
 // Swarm testing: the seed draws not only when something goes wrong, but also what can go wrong at
 // all, in which network and for which jobs, so that a few thousand runs reach corner cases that a
@@ -13,157 +12,6 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : random_(seed) {}
-
-  bool chance(double probability) { return random_.chance(probability); }
-  std::uint64_t between(std::uint64_t least, std::uint64_t most) {
-    return least + random_.below(most - least + 1);
-  }
-  Duration time(Duration least, Duration most) {
-    return Duration{static_cast<Duration::rep>(between(static_cast<std::uint64_t>(least.count()),
-                                                       static_cast<std::uint64_t>(most.count())))};
-  }
-  template <class T>
-  T one_of(std::initializer_list<T> list) {
-    return *(list.begin() + random_.below(list.size()));
-  }
-  // Zero in half of the runs, otherwise up to `most`, small ones more likely than large ones.
-  double probability(double most) {
-    if (chance(0.5)) return 0;
-    const double x = random_.uniform();
-    return most * x * x;
-  }
-  std::uint64_t word() { return random_.next(); }
-
- private:
-  Random random_;
-};
-
-Values draw_values(Draw& draw) {
-  if (draw.chance(0.6)) return Values::kSmall;
-  return static_cast<Values>(draw.between(0, static_cast<std::uint64_t>(Values::kCount) - 1));
-}
-
-// Few values, so that small operations have many fragments; or many, to exercise the loops over the
-// values of a packet.
-std::uint16_t draw_value_count(Draw& draw, bool many) {
-  return static_cast<std::uint16_t>(many ? draw.between(20, 70) : draw.between(1, 8));
-}
-
-std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
-  if (draw.chance(0.08)) return 0;
-  if (draw.chance(0.3)) return draw.between(1, k);
-  const std::uint64_t fragments = draw.between(1, std::min<std::uint64_t>(80, 4 * wmax + 4));
-  return draw.between(1, fragments * k);
-}
-
-// Draws the type, reduction and format of an operation.
-void draw_numbers(Draw& draw, const JobPlan& job, OperationPlan& operation) {
-  OperationSpec& spec = operation.spec;
-  spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
-  if (draw.chance(0.2)) spec.reduction = draw.one_of({Reduction::kMax, Reduction::kMin});
-  if (draw.chance(0.1)) {
-    spec.type = DataType::kInt32;
-    if (spec.reduction == Reduction::kAverage) spec.reduction = Reduction::kSum;
-  }
-  if (job.number_format == NumberFormat::kFixed) return;
-  if (spec.type == DataType::kFloat32 && draw.chance(0.3)) {
-    spec.type = draw.one_of({DataType::kBFloat16, DataType::kFloat16});
-  }
-  spec.small = draw.chance(0.25);
-  spec.format =
-      draw.one_of({NumberFormat::kBlocks, NumberFormat::kBlocks, NumberFormat::kBlocks,
-                   NumberFormat::kBlocksInt16, NumberFormat::kBlocksInt16, NumberFormat::kExact});
-  if (draw.chance(0.5)) return;
-  // Many short segments, so that a few values form many blocks.
-  const std::uint64_t most = draw.one_of<std::uint64_t>({1, 3, 40, 400});
-  for (std::uint64_t left = spec.count; left > 0;) {
-    operation.segments.push_back(draw.between(draw.chance(0.1) ? 0 : 1, std::min(most, left)));
-    left -= operation.segments.back();
-  }
-}
-
-OperationPlan draw_operation(Draw& draw, const JobPlan& job, std::uint32_t wmax) {
-  OperationPlan operation;
-  operation.spec.count = draw_length(draw, job.max_value_count, wmax);
-  draw_numbers(draw, job, operation);
-  operation.spec.tag = static_cast<std::uint32_t>(draw.between(0, 3));
-  operation.spec.timeout = std::chrono::seconds(40);
-  operation.values = draw_values(draw);
-  operation.in_place = draw.chance(0.5);
-  return operation;
-}
-
-// Draws a tree of height up to 3 over some of the plan's switches. Each has a level, and sends to
-// one of a higher level or to the server. Workers are behind any of them, or have no switch at all.
-void draw_tree(Draw& draw, const Plan& plan, JobPlan& job) {
-  job.parent.clear();
-  job.uplink.clear();
-  std::vector<std::uint64_t> level;
-  level.reserve(plan.switches);
-  const std::uint64_t height = draw.between(1, 3);
-  for (std::uint32_t i = 0; i < plan.switches; ++i) level.push_back(draw.between(1, height));
-  for (std::uint32_t i = 0; i < plan.switches; ++i) {
-    std::vector<int> above;
-    for (std::uint32_t j = 0; j < plan.switches; ++j) {
-      if (level[j] > level[i]) above.push_back(static_cast<int>(j));
-    }
-    const bool is_root = above.empty() || draw.chance(0.1);
-    job.uplink.push_back(is_root ? -1 : above[draw.between(0, above.size() - 1)]);
-  }
-  const double straight = draw.one_of({0.0, 0.05, 0.3});
-  for (Rank rank = 0; rank < job.world_size; ++rank) {
-    const bool has_switch = plan.switches > 0 && !draw.chance(straight);
-    job.parent.push_back(has_switch ? static_cast<int>(draw.between(0, plan.switches - 1)) : -1);
-  }
-}
-
-JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
-  JobPlan job;
-  job.key = {100 + index, static_cast<std::uint32_t>(draw.between(1, 1000))};
-  job.world_size = static_cast<std::uint16_t>(
-      draw.chance(0.05) ? draw.between(9, 16) : draw.one_of({1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8}));
-  job.first_stream = static_cast<std::uint16_t>(draw.chance(0.2) ? draw.between(1, 65000) : 0);
-  job.stream_count = static_cast<std::uint16_t>(draw.one_of({1, 1, 1, 2, 3}));
-  job.max_value_count = draw_value_count(draw, plan.server_config.max_value_count > 8);
-  job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
-  job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
-  job.number_format =
-      draw.chance(0.3)
-          ? NumberFormat::kFixed
-          : draw.one_of({NumberFormat::kBlocks, NumberFormat::kExact, NumberFormat::kBlocksInt16});
-  if (job.number_format != NumberFormat::kFixed) ++job.stream_count;
-  job.overflow = draw.chance(0.1) ? OverflowPolicy::kProactive : OverflowPolicy::kReactive;
-  job.congestion = draw.chance(0.2) ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
-  job.leave_at_once = draw.chance(0.5);
-  job.data_seed = draw.word();
-  job.server = static_cast<std::uint32_t>(draw.between(0, plan.servers - 1));
-  const std::uint64_t operations = draw.between(1, plan.servers > 1 ? 12 : 24);
-  for (std::uint64_t i = 0; i < operations; ++i) {
-    OperationPlan operation = draw_operation(draw, job, plan.server_config.wmax);
-    if (i > 0 && draw.chance(0.4)) {  // training repeats the same operations
-      const OperationPlan& earlier = job.operations[draw.between(0, i - 1)];
-      operation.spec = earlier.spec;
-      operation.segments = earlier.segments;
-    }
-    job.operations.push_back(operation);
-  }
-  for (Rank rank = 0; rank < job.world_size; ++rank) {
-    job.start.push_back(draw.time(Duration{0}, milliseconds(3)));
-    job.rack.push_back(static_cast<std::uint32_t>(draw.between(0, 2)));
-  }
-  if (draw.chance(0.2)) {
-    for (Rank rank = 0; rank < job.world_size; ++rank) {
-      job.own_value_counts.push_back(
-          static_cast<std::uint16_t>(draw.between(1, job.max_value_count)));
-    }
-  }
-  draw_tree(draw, plan, job);
-  return job;
-}
 
 // The same job started again, while its first incarnation still runs from other addresses.
 void become_later_start(const JobPlan& first, std::uint32_t starts_later, JobPlan& job) {
@@ -205,12 +53,6 @@ PathFaults draw_path(Draw& draw) {
   path.stale = draw.probability(0.3);
   path.stale_max = draw.one_of<Duration>({milliseconds(10), milliseconds(300), milliseconds(1500)});
   return path;
-}
-
-std::uint32_t host_count(const Plan& plan) {
-  std::uint32_t hosts = plan.servers + plan.switches;
-  for (const JobPlan& job : plan.jobs) hosts += job.world_size;
-  return hosts;
 }
 
 void draw_outages(Draw& draw, Plan& plan) {
@@ -393,6 +235,12 @@ void make_ample(Draw& draw, Plan& plan, bool lossy) {
 
 }  // namespace
 
+std::uint32_t host_count(const Plan& plan) {
+  std::uint32_t hosts = plan.servers + plan.switches;
+  for (const JobPlan& job : plan.jobs) hosts += job.world_size;
+  return hosts;
+}
+
 ValueCounts Plan::value_counts(const JobPlan& job) const {
   std::uint16_t straight = server_config.max_value_count;
   bool has_switch = false;
@@ -454,9 +302,22 @@ Plan draw_plan(std::uint64_t seed) {
     make_ample(draw, plan, seed % 20 == 5);
     return plan;
   }
-  if (seed % 10 != 0) draw_faults(draw, plan);
+  draw_sizes(plan);
+  draw_tenants(plan);
+  if (seed % 10 != 0) {
+    draw_faults(draw, plan);
+    // Loss for longer than a lease might end any.
+    if (draw_long_outages(plan)) {
+      plan.path_faults.clear();
+      plan.outbox_packets = Plan{}.outbox_packets;
+      plan.watched = true;
+    }
+    draw_discord(plan);
+    draw_address_changes(plan);
+  }
   draw_sharing(draw, plan);
   draw_tables(draw, plan);
+  draw_unlike_switches(plan);
   // Each window in which a rank sends a fragment past the switches, because it might overflow,
   // costs the others a time-out.
   for (const JobPlan& job : plan.jobs) {

@@ -32,6 +32,9 @@ std::string_view to_string(Fault fault) {
     case Fault::kDeadSwitchPacket: return "packet_to_the_dead";
     case Fault::kUnreachable: return "unreachable";
     case Fault::kLateStart: return "late_start";
+    case Fault::kMismatch: return "mismatch";
+    case Fault::kAbort: return "abort";
+    case Fault::kAddressChange: return "address_change";
     case Fault::kCount: break;
   }
   return "unknown";

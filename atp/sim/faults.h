@@ -40,6 +40,9 @@ enum class Fault : std::uint8_t {
   kDeadSwitchPacket,  // a packet that reached a dead switch
   kUnreachable,       // a packet that reached a dead node, reported to its sender
   kLateStart,         // a rank that joins long after the others
+  kMismatch,          // a rank submits another operation than the others
+  kAbort,             // a rank leaves with a cause before its last operation
+  kAddressChange,     // a rank's packets come from another address from now on
   kCount,
 };
 
@@ -64,7 +67,7 @@ struct PathFaults {
 
 // A fault that lasts for a time.
 struct Outage {
-  enum class Kind : std::uint8_t { kClog, kOneWay, kPause, kDeath };
+  enum class Kind : std::uint8_t { kClog, kOneWay, kPause, kDeath, kMove };
   static constexpr Duration kForever = Duration::max();
 
   Kind kind = Kind::kClog;

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "atp/base/time.h"
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
+#include "atp/core/tenant.h"
 #include "atp/core/worker/worker.h"
 #include "atp/sim/faults.h"
 #include "atp/sim/link.h"
@@ -69,6 +73,15 @@ struct JobPlan {
   // By switch: the next switch towards the server; missing or −1: the server itself.
   std::vector<int> uplink;
 
+  // This rank submits another operation than the others, once.
+  std::optional<Rank> deviator;
+  // This rank leaves with a cause after so many operations.
+  struct Abort {
+    Rank rank = 0;
+    std::uint64_t after = 0;
+  };
+  std::optional<Abort> abort;
+
   // By rank, for scenarios of wrong use: replaces the operations of that rank.
   std::vector<std::vector<OperationPlan>> own_operations;
 
@@ -100,11 +113,20 @@ struct ValueCounts {
   std::uint16_t straight = 0;
 };
 
+// By number; the first has no keys, and so no limits.
+struct TenantQuotas final : Quotas {
+  Quota of_tenant(std::uint16_t tenant) const override {
+    return tenant < quotas.size() ? quotas[tenant] : Quota{};
+  }
+  std::vector<Quota> quotas{{}};
+};
+
 struct Plan {
   std::uint64_t seed = 1;
   std::uint32_t servers = 1;
   std::uint32_t switches = 1;
   SwitchConfig switch_config;
+  std::vector<SwitchConfig> own_switch_configs;  // by switch; missing: as above
   ServerConfig server_config;
   Timing timing;  // of every node
   // The first sequence of every stream, and the first operation, of every job: 0, or so high that a
@@ -112,6 +134,7 @@ struct Plan {
   std::uint64_t first_sequence = 0;
   OperationId first_operation = 0;
   std::vector<JobPlan> jobs;
+  std::shared_ptr<const TenantQuotas> quotas;  // for every node; null: no limits
 
   FabricPlan fabric;
   std::vector<PathFaults> path_faults;  // each path takes one of these at random; empty: none
@@ -134,14 +157,28 @@ struct Plan {
   // switches' limits, or, if a rank could join past all switches, without theirs.
   ValueCounts value_counts(const JobPlan& job) const;
   // Whether a job may find no room at its server.
-  bool is_crowded() const { return server_config.max_jobs < jobs.size(); }
+  bool is_crowded() const {
+    const auto may_be_refused = [&](const JobPlan& job) {
+      const Quota quota = quota_of(quotas.get(), job.key.tenant);
+      return quota.jobs != 0 || quota.bytes != 0;
+    };
+    return server_config.max_jobs < jobs.size() ||
+           std::any_of(jobs.begin(), jobs.end(), may_be_refused);
+  }
   // Whether each rank joins through its switches. (A scenario's manual steps are not in the plan.)
   // A rank that is refused for lack of room through a switch joins past the switch, even if it was
   // the server that had no room.
   bool all_join_through_switches() const {
-    return watched && heal == Duration{0} && !is_crowded() &&
-           switch_config.max_trees >= jobs.size() &&
-           switch_config.tree_memory_bytes >= SwitchConfig{}.tree_memory_bytes;
+    if (!watched || heal != Duration{0} || is_crowded()) return false;
+    for (std::uint32_t i = 0; i < switches; ++i) {
+      const SwitchConfig& config = switch_config_of(i);
+      if (config.max_trees < jobs.size()) return false;
+      if (config.tree_memory_bytes < SwitchConfig{}.tree_memory_bytes) return false;
+    }
+    return true;
+  }
+  const SwitchConfig& switch_config_of(std::uint32_t index) const {
+    return index < own_switch_configs.size() ? own_switch_configs[index] : switch_config;
   }
   // The switches between a rank and its server, nearest first.
   std::vector<std::uint32_t> switches_of(const JobPlan& job, Rank rank) const {

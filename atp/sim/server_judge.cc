@@ -23,6 +23,9 @@ void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const st
   if (cause.ok() && cause.view().type() == PacketType::kJoin && cause.view().has(ATP_FLAG_DIRECT)) {
     straight_join_[from] = now;
   }
+  if (cause.ok() && cause.view().type() == PacketType::kGradient) {
+    judge_contribution(now, cause.view(), server, out);
+  }
   const auto packets = out.packets();
   for (std::size_t i = 0; i < packets.size();) {
     const ParsedPacket parsed = parse_packet(out.bytes_of(packets[i]));
@@ -34,9 +37,35 @@ void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const st
   if (cause.ok() && cause.view().type() == PacketType::kJoin) {
     judge_join(now, from, cause.view(), server, out);
   }
+  before_ = server.counters();
   note_stop(now);
   judge_lost(now, server, out);
   forget_jobs(now, server);
+}
+
+// The first table is not judged: its drops show that a packet never got as far as the second.
+void ServerJudge::judge_contribution(Instant now, const PacketView& packet, const Server& server,
+                                     const Outbox& out) {
+  using P = ServerCounter;
+  const StreamKey key{packet.job(), packet.header.stream};
+  if (over_.contains(key)) return;
+  for (const P drop :
+       {P::kDropUnknownJob, P::kDropForeignIncarnation, P::kDropUnknownStream,
+        P::kDropWrongBitmapWidth, P::kDropForeignRanks, P::kDropWrongSource, P::kDropJoining,
+        P::kDropWrongValueCount, P::kDropPastSequence, P::kDropFutureSequence}) {
+    if (server.counters()[drop] != before_[drop]) return;
+  }
+  std::uint16_t& world_size = world_size_[key];
+  if (world_size == 0) {
+    server.for_each_job(now, [&](const JobSummary& job) {
+      const bool is_its = job.terms.key == key.first && key.second >= job.terms.first_stream &&
+                          unsigned{key.second} - job.terms.first_stream < job.terms.stream_count;
+      if (is_its) world_size = job.terms.world_size;
+    });
+  }
+  if (world_size == 0) return;
+  contributions_.end_gradient(packet, world_size, before_, server.counters(), out);
+  for (const std::string& what : contributions_.take_objections()) object(what);
 }
 
 // A server that did not run for half a lease received no JOIN either, so it must end no lease for
@@ -73,6 +102,9 @@ void ServerJudge::forget_jobs(Instant now, const Server& server) {
 void ServerJudge::begin_anew() {
   for (const auto& [stream, _] : streams_) over_.insert(stream);
   streams_.clear();
+  contributions_.begin_anew();
+  before_ = {};
+  world_size_.clear();
   straight_join_.clear();
   straight_ack_.clear();
   holders_.clear();
@@ -93,6 +125,10 @@ void ServerJudge::judge(Instant now, const Endpoint& from, const PacketView* cau
   }
   const bool is_parameter = packet.type() == PacketType::kParameter;
   const bool is_flush = packet.type() == PacketType::kFlush;
+  if (packet.type() == PacketType::kStatus) {
+    contributions_.judge_status(packet);
+    for (const std::string& what : contributions_.take_objections()) object(what);
+  }
   if (!is_parameter && !is_flush && packet.type() != PacketType::kNack) return;
   if (is_flush) {
     for (const Endpoint& to : message.to) {

@@ -10,6 +10,7 @@
 
 #include "atp/core/outbox.h"
 #include "atp/core/server/server.h"
+#include "atp/sim/contribution_judge.h"
 
 namespace atp::sim {
 
@@ -23,7 +24,7 @@ namespace atp::sim {
 class ServerJudge {
  public:
   ServerJudge(const ServerConfig& config, const Endpoint& own, std::uint16_t switch_port)
-      : config_(config), own_(own), switch_port_(switch_port) {}
+      : config_(config), own_(own), switch_port_(switch_port), contributions_(config.wmax) {}
 
   // Ends a turn in which these packets were sent because of this packet or (no bytes) a timer.
   void end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -67,9 +68,12 @@ class ServerJudge {
   void judge_join(Instant now, const Endpoint& from, const PacketView& packet, const Server& server,
                   const Outbox& out);
   void judge_detaching(const PacketView& packet, const Join& join, const JobSummary& job);
+  void expect_tenants_room(Instant now, const Server& server);
   void expect_news(Instant now, const StreamKey& range, const Outbox& out);
   void judge_lost(Instant now, const Server& server, const Outbox& out);
 
+  void judge_contribution(Instant now, const PacketView& packet, const Server& server,
+                          const Outbox& out);
   void note_stop(Instant now);
   void forget_jobs(Instant now, const Server& server);
   void object(const std::string& what);
@@ -88,6 +92,9 @@ class ServerJudge {
   std::map<Endpoint, Instant> straight_ack_;   // the last to this endpoint
   std::set<StreamKey> over_;                   // no longer judged
   std::size_t jobs_ = 0;
+  ContributionJudge contributions_;
+  Counters<ServerCounter> before_;                 // after the last turn
+  std::map<StreamKey, std::uint16_t> world_size_;  // by stream
   static constexpr std::size_t kMaxViolations = 5;
   std::vector<std::string> violations_;
 };

@@ -37,6 +37,7 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
     object("a member's JOIN made a job");
   }
   if (server.job_count() > config_.max_jobs) object("more jobs than allowed");
+  expect_tenants_room(now, server);
   const StreamKey range{packet.job(), join->first_stream};
   const auto [said, is_first] = detachments_said_.emplace(std::pair{range, join->nonce}, 0);
   const bool is_newer = !is_first && join->detachments > said->second;
@@ -62,6 +63,19 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
     // Once a rank is lost the job is over, and leases that would end soon have ended with its.
     const bool matters = job.lost.empty();
     if (matters && is_newer && is_straight && join->detached) expect_news(now, range, out);
+  });
+}
+
+void ServerJudge::expect_tenants_room(Instant now, const Server& server) {
+  std::map<std::uint32_t, std::set<std::uint32_t>> jobs_of_tenant;
+  server.for_each_job(now, [&](const JobSummary& summary) {
+    const JobKey& job = summary.terms.key;
+    const std::uint32_t most = quota_of(config_.quotas, job.tenant).jobs;
+    std::set<std::uint32_t>& jobs = jobs_of_tenant[job.tenant];
+    jobs.insert(job.job);
+    if (most != 0 && jobs.size() > most) {
+      object("a tenant has more jobs than it may");
+    }
   });
 }
 

@@ -105,13 +105,23 @@ SwitchJudge::Row SwitchJudge::meet_empty(const Turn& turn, Cell& cell) {
   if (cell.last == identity || is_later) return {S::kForwardedLate};
   if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
   if (cell.passed == identity) return {S::kForwardedAfterCollision};
-  const std::uint32_t quota = config_.sharing.quota;
-  if (quota != 0 && held_[{identity.job.job, identity.job.tenant}] >= quota) {
+  if (holds_its_quota(identity.job)) {
     cell.last = identity;
     return {S::kForwardedOverQuota};
   }
   claim(turn, cell);
   return meet_same(turn, cell);
+}
+
+// Whether the job holds as many as it may, or its tenant's jobs do together.
+bool SwitchJudge::holds_its_quota(const JobKey& job) {
+  const std::uint32_t quota = config_.sharing.quota;
+  if (quota != 0 && held_[{job.job, job.tenant}] >= quota) return true;
+  const std::uint32_t together = quota_of(config_.quotas, job.tenant).aggregators;
+  if (together == 0) return false;
+  std::size_t held = 0;
+  for (const auto& [owner, count] : held_) held += owner.second == job.tenant ? count : 0;
+  return held >= together;
 }
 
 // The cell holds p's identity, perhaps only since p has claimed it.

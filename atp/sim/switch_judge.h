@@ -85,6 +85,7 @@ class SwitchJudge {
   Row meet_other(const Turn& turn, Cell& cell);
   // The aggregator of the packet's index.
   Cell& cell_of(const Turn& turn);
+  bool holds_its_quota(const JobKey& job);
   void claim(const Turn& turn, Cell& cell);
   void release(Cell& cell);
   void judge_parameter(const Turn& turn);
@@ -97,7 +98,7 @@ class SwitchJudge {
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
   bool must_pass(const Turn& turn, const Join& join) const;
   bool may_follow(const Turn& turn, const Join& join) const;
-  bool has_plenty(const Join& join) const;
+  bool has_plenty(std::uint16_t tenant, const Join& join) const;
   void expect_room(const SwitchNode& node);
   void expect_member(const Turn& turn, const Join& join);
   void expect_applicant(const Turn& turn, const Join& join);

@@ -1,5 +1,7 @@
 // Where JOINs and LEAVEs must go, and which ranks are behind whom after them.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/sim/switch_judge.h"
@@ -48,8 +50,16 @@ void SwitchJudge::judge_join(const Turn& turn) {
 
 void SwitchJudge::expect_room(const SwitchNode& node) {
   std::size_t bytes = 0;
+  std::map<std::uint32_t, std::set<std::uint32_t>> jobs_of_tenant;
   node.for_each_tree([&](const Tree& tree, const atp_share&) {
     bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
+    const JobKey& job = tree.job();
+    const std::uint32_t most = quota_of(config_.quotas, job.tenant).jobs;
+    std::set<std::uint32_t>& jobs = jobs_of_tenant[job.tenant];
+    jobs.insert(job.job);
+    if (most != 0 && jobs.size() > most) {
+      object("a tenant has more jobs than it may");
+    }
   });
   if (bytes > config_.tree_memory_bytes) object("trees take more memory than allowed");
   if (node.trees() > config_.max_trees) object("more trees than allowed");
@@ -73,7 +83,7 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
   }
   if (has_others) return false;
   const Tree* tree = tree_before(turn.packet);
-  if (tree == nullptr) return has_plenty(join);
+  if (tree == nullptr) return has_plenty(turn.packet.header.tenant, join);
   const Member* holder = member_before(turn);
   const bool is_its = holder != nullptr && holder->nonce == join.nonce;
   const bool is_alone = is_its && tree->membership().known().size() == 1;
@@ -94,13 +104,14 @@ bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
 }
 
 // Whether there is room for another tree, whatever the others may need. Regions may all be taken.
-bool SwitchJudge::has_plenty(const Join& join) const {
+bool SwitchJudge::has_plenty(std::uint16_t tenant, const Join& join) const {
   std::size_t bytes = Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
   for (const Tree& tree : trees_before_) {
     bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
   }
-  return config_.sharing.partitions == 0 && trees_before_.size() < config_.max_trees &&
-         bytes <= config_.tree_memory_bytes;
+  const Quota quota = quota_of(config_.quotas, tenant);
+  return quota.jobs == 0 && quota.bytes == 0 && config_.sharing.partitions == 0 &&
+         trees_before_.size() < config_.max_trees && bytes <= config_.tree_memory_bytes;
 }
 
 // The earlier entry of the rank that the packet names.

@@ -140,6 +140,7 @@ void World::deliver(std::uint32_t index) {
     return;
   }
   if (!host.alive) return dead(index, id);
+  if (flight.to != host.endpoint) return network_.end_flight(index);  // it has moved
   std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
   if (flight.marked) bytes = marked(bytes);
   if (trace_) trace("got", flight.from, flight.to, bytes);

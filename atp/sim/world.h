@@ -109,6 +109,8 @@ class World {
   void pause(HostId host, Duration length);
   void clog(HostId from, HostId to, Duration length);
   void cut(HostId from, HostId to, Duration length);
+  // From now on the rank's packets have another source, and what goes to its old address is lost.
+  void change_address(HostId worker);
   void at(Instant when, std::function<void()> action);
   // Puts bytes on the wire, as anybody could.
   void inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
@@ -206,6 +208,7 @@ class World {
   // world_report.cc
   bool settled(const Host& host) const;
   std::optional<std::string> objection(const Application& application) const;
+  std::optional<std::string> objection_to_names(const Application& application) const;
 
   Plan plan_;
   Picoseconds now_ = 0;

@@ -39,13 +39,17 @@ Counters<WorkerCounter> World::worker_counters() const {
 }
 
 bool World::may_fail(std::uint32_t job) const {
-  return !lost_ranks_[job].empty() || lost_servers_[plan_.jobs[job].server] || plan_.is_crowded();
+  const JobPlan& plan = plan_.jobs[job];
+  return !lost_ranks_[job].empty() || lost_servers_[plan.server] || plan_.is_crowded() ||
+         plan.deviator || plan.abort;
 }
 
 bool World::settled(const Host& host) const {
   const auto* member = std::get_if<Member>(&host.node);
   if (!host.alive) return !host.returns;
-  if (member == nullptr || member->application.finished()) return true;
+  if (member == nullptr || member->application.finished() || member->application.aborted()) {
+    return true;
+  }
   return member->application.failed() && may_fail(member->application.job());
 }
 
@@ -56,6 +60,8 @@ std::optional<std::string> World::objection(const Application& application) cons
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
   const Failure& failure = *application.failure();
+  // What a rank that leaves has not completed ends with that.
+  if (application.aborted() && failure.code == FailureCode::kLeft) return std::nullopt;
   const RankSet& lost = lost_ranks_[application.job()];
   // If every rank was lost and restarted within the incarnation, which a user must not do, stale
   // packets of the first start cannot be told apart from those of the second.
@@ -64,6 +70,11 @@ std::optional<std::string> World::objection(const Application& application) cons
     return "learned of a loss by its time-out alone";
   }
   if (lost.contains(application.rank())) return std::nullopt;
+  const JobPlan& plan = plan_.jobs[application.job()];
+  const bool is_all = lost.empty() && !lost_servers_[plan.server] && !plan_.is_crowded();
+  if (is_all || failure.code == FailureCode::kOperationMismatch) {
+    return objection_to_names(application);
+  }
   if (failure.code == FailureCode::kRefused && plan_.is_crowded()) return std::nullopt;
   const std::uint32_t server = plan_.jobs[application.job()].server;
   const bool is_of_server =
@@ -74,17 +85,42 @@ std::optional<std::string> World::objection(const Application& application) cons
   }
   // A server that has returned has forgotten all ranks, and one that is still dead answers nobody.
   if (lost_servers_[server] && failure.code == FailureCode::kJoinTimeout) return std::nullopt;
-  const bool is_loss =
-      failure.code == FailureCode::kRankLost || failure.code == FailureCode::kJoinTimeout;
+  const bool is_loss = failure.code == FailureCode::kRankLost ||
+                       failure.code == FailureCode::kJoinTimeout ||
+                       (plan.abort && failure.code == FailureCode::kRankLeft);
   bool is_named = is_loss && !failure.ranks.empty();
   failure.ranks.for_each([&](Rank rank) {
     const auto& member = std::get<Member>(hosts_[worker_host(rank, application.job())].node);
-    is_named &= lost.contains(rank) || member.application.failed();
+    is_named &= lost.contains(rank) || member.application.failed() || member.application.aborted();
   });
   if (is_named) return std::nullopt;
   return "failed with code " + std::to_string(static_cast<int>(failure.code)) +
          ", which does not name " +
          (lost_servers_[server] ? "the server that has died" : "the rank that was lost");
+}
+
+// If nothing but a rank's deviation or departure makes a job fail, every error must name that rank
+// and no other as the one that is apart from the rest.
+std::optional<std::string> World::objection_to_names(const Application& application) const {
+  const JobPlan& plan = plan_.jobs[application.job()];
+  const Failure& failure = *application.failure();
+  const auto is_alone = [&](const RankSet& here, const RankSet& there) {
+    return plan.deviator && here == RankSet::of(*plan.deviator) && !there.empty() &&
+           !there.intersects(here);
+  };
+  if (failure.code == FailureCode::kOperationMismatch) {
+    if (is_alone(failure.ranks, failure.other) || is_alone(failure.other, failure.ranks)) {
+      return std::nullopt;
+    }
+    return "was told of a mismatch that does not set the deviating rank apart";
+  }
+  const bool is_departure =
+      failure.code == FailureCode::kRankLeft || failure.code == FailureCode::kRankLost;
+  if (plan.abort && is_departure && failure.ranks == RankSet::of(plan.abort->rank)) {
+    return std::nullopt;
+  }
+  return "failed with code " + std::to_string(static_cast<int>(failure.code)) +
+         ", which does not name the rank that " + (plan.deviator ? "deviated" : "left");
 }
 
 bool World::all(bool (Application::*property)() const) const {

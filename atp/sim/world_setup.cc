@@ -33,6 +33,7 @@ const LinkPlan& link_of(const std::vector<LinkPlan>& links, std::size_t index,
 
 ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   ServerConfig config = plan.server_config;
+  config.quotas = plan.quotas.get();
   config.boot_id += index;
   config.timing = plan.timing;
   config.seed = plan.seed + 17 + index;
@@ -40,8 +41,9 @@ ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   return config;
 }
 
-SwitchConfig switch_config(const Plan& plan, std::uint64_t life) {
-  SwitchConfig config = plan.switch_config;
+SwitchConfig switch_config(const Plan& plan, std::uint32_t index, std::uint64_t life) {
+  SwitchConfig config = plan.switch_config_of(index);
+  config.quotas = plan.quotas.get();
   config.timing = plan.timing;
   config.seed = plan.seed + 29 + life;
   const Endpoint anyone = Endpoint::ipv4(10, 0, 0, 0, 0);
@@ -103,12 +105,14 @@ World::World(Plan plan)
                       link_of(fabric.server_links, i, fabric.server), fabric.rack);
   }
   for (std::uint32_t i = 0; i < plan_.switches; ++i) {
-    hosts_.push_back({switch_endpoint(i), SwitchNode(switch_config(plan_, 0))});
+    hosts_.push_back({switch_endpoint(i), SwitchNode(switch_config(plan_, i, 0))});
     network_.add_host(rack_of(fabric.switch_rack, i),
                       link_of(fabric.switch_links, i, fabric.switch_node), fabric.rack);
   }
   for (std::uint32_t job = 0; job < plan_.jobs.size(); ++job) {
     for (Rank rank = 0; rank < plan_.jobs[job].world_size; ++rank) add_worker(job, rank);
+    if (plan_.jobs[job].deviator) faults_.add(Fault::kMismatch);
+    if (plan_.jobs[job].abort) faults_.add(Fault::kAbort);
   }
   for (HostId host = 0; host < hosts_.size(); ++host) {
     host_ids_.insert(hosts_[host].endpoint, host);
@@ -126,8 +130,8 @@ void World::make_judge(HostId host) {
     server_judges_.emplace_back(server_config(plan_, host), hosts_[host].endpoint,
                                 ATP_DEFAULT_SWITCH_PORT);
   } else if (std::holds_alternative<SwitchNode>(hosts_[host].node)) {
-    switch_judges_.emplace_back(switch_config(plan_, 0), hosts_[host].endpoint,
-                                plan_.server_config.wmax);
+    switch_judges_.emplace_back(switch_config(plan_, host - switch_host(0), 0),
+                                hosts_[host].endpoint, plan_.server_config.wmax);
   } else {
     const Application& application = std::get<Member>(hosts_[host].node).application;
     worker_judges_.emplace_back(worker_config(plan_, application.job(), application.rank()),
@@ -170,6 +174,7 @@ void World::schedule(const Outage& outage) {
       case Outage::Kind::kClog: clog(outage.host, outage.peer, outage.length); break;
       case Outage::Kind::kOneWay: cut(outage.host, outage.peer, outage.length); break;
       case Outage::Kind::kPause: pause(outage.host, outage.length); break;
+      case Outage::Kind::kMove: change_address(outage.host); break;
       case Outage::Kind::kDeath:
         // Once everything is complete and leftovers are being checked, only switches still die.
         if (is_over_ && !std::holds_alternative<SwitchNode>(hosts_[outage.host].node)) break;
@@ -253,7 +258,7 @@ void World::restart_switch(std::uint32_t index) {
   Host& host = hosts_[switch_host(index)];
   faults_.add(Fault::kSwitchReturn);
   past_switches_ += std::get<SwitchNode>(host.node).counters();
-  const SwitchConfig config = switch_config(plan_, faults_[Fault::kSwitchReturn]);
+  const SwitchConfig config = switch_config(plan_, index, faults_[Fault::kSwitchReturn]);
   host.node = SwitchNode(config);
   judge_anew(switch_host(index));
   host.alive = true;
@@ -298,6 +303,14 @@ void World::pause(HostId host, Duration length) {
 void World::clog(HostId from, HostId to, Duration length) { path(from, to).clog(now() + length); }
 
 void World::cut(HostId from, HostId to, Duration length) { path(from, to).cut(now() + length); }
+
+void World::change_address(HostId id) {
+  if (!std::holds_alternative<Member>(hosts_[id].node)) return;
+  Endpoint& endpoint = hosts_[id].endpoint;
+  ++endpoint.port;
+  host_ids_.insert(endpoint, id);
+  faults_.add(Fault::kAddressChange);
+}
 
 void World::at(Instant when, std::function<void()> action) {
   network_.again(std::max(picoseconds(when), now_),

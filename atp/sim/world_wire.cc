@@ -224,7 +224,8 @@ std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes)
 }
 
 std::optional<World::HostId> World::host_at(const Endpoint& endpoint) const {
-  return host_ids_.find(endpoint);
+  const std::optional<HostId> host = host_ids_.find(endpoint);
+  return host && hosts_[*host].endpoint == endpoint ? host : std::nullopt;
 }
 
 void World::trace(const char* what, const Endpoint& from, const Endpoint& to,

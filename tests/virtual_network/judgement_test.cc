@@ -237,6 +237,36 @@ TEST(Drawing, ReachesEveryScarcity) {
          const ValueCounts counts = plan.value_counts(plan.jobs[0]);
          return counts.through_switches < counts.straight;
        }},
+      {"tenants with quotas of aggregators",
+       [](const Plan& plan) {
+         return std::any_of(plan.jobs.begin(), plan.jobs.end(), [&](const JobPlan& job) {
+           return quota_of(plan.quotas.get(), job.key.tenant).aggregators > 0;
+         });
+       }},
+      {"a bitmap of two or three words",
+       [](const Plan& plan) { return plan.jobs[0].world_size > 64; }},
+      {"packets of more than two blocks",
+       [](const Plan& plan) { return plan.jobs[0].max_value_count > 2 * kBlockValues; }},
+      {"switches of one tree that differ",
+       [](const Plan& plan) { return !plan.own_switch_configs.empty(); }},
+      {"faults that outlast a lease",
+       [](const Plan& plan) { return plan.heal > plan.timing.lease && plan.outages.size() > 1; }},
+      {"a rank that submits another operation",
+       [](const Plan& plan) {
+         return std::any_of(plan.jobs.begin(), plan.jobs.end(),
+                            [](const JobPlan& job) { return job.deviator.has_value(); });
+       }},
+      {"a rank that leaves before its last operation",
+       [](const Plan& plan) {
+         return std::any_of(plan.jobs.begin(), plan.jobs.end(),
+                            [](const JobPlan& job) { return job.abort.has_value(); });
+       }},
+      {"a rank whose address changes",
+       [](const Plan& plan) {
+         return std::any_of(plan.outages.begin(), plan.outages.end(), [](const Outage& outage) {
+           return outage.kind == Outage::Kind::kMove;
+         });
+       }},
   };
   for (const auto& [name, holds] : cases) {
     EXPECT_GE(drawn([&](const Plan& plan) { return holds(plan) ? 1 : 0; })[1], 20) << name;

@@ -127,6 +127,18 @@ RULES = [
         "more |= (word & (word - 1)) != 0;",
     ),
     Rule(
+        "ranks of a third word are not added",
+        "atp/base/rank_set.h",
+        "for (std::size_t w = 0; w < other.used_; ++w) words_[w] |= other.words_[w];",
+        "for (std::size_t w = 0; w < other.used_ && w < 2; ++w) words_[w] |= other.words_[w];",
+    ),
+    Rule(
+        "a packet is searched for special blocks only at its ends",
+        "atp/core/worker/block_codec.cc",
+        "return std::find(of_range.begin(), of_range.end(), kSpecialBlock) != of_range.end();",
+        "return of_range.front() == kSpecialBlock || of_range.back() == kSpecialBlock;",
+    ),
+    Rule(
         "more than 64 ranks may sum values of 16 bits",
         VIEW,
         "atp_kind_known(h.kind) == 0 || is_too_wide || ",

@@ -195,6 +195,25 @@ STALLS = [
         "if (const Disagreement* first = aggregation_->mismatch(); first == nullptr && first) {",
     ),
     Rule(
+        "nobody is told about a rank that has left",
+        LEAVING,
+        "  if (!left.about.empty()) down.status(name, left, down.present());\n",
+        "",
+    ),
+    Rule(
+        "an overlap makes the server ask all ranks again",
+        AGGREGATION,
+        "ask_again(down, stream, fragment, ATP_FLAG_DIRECT, missing(fragment),",
+        "ask_again(down, stream, fragment, ATP_FLAG_DIRECT, all_,",
+    ),
+    Rule(
+        "the first address of a rank stays its own",
+        MEMBERS,
+        "straight_.refresh(rank, {own, join.nonce,",
+        "straight_.refresh(rank, {straight_.knows(rank) ? straight_.member(rank).child : own,"
+        " join.nonce,",
+    ),
+    Rule(
         "the mismatch and what follows from it are two messages",
         LEAVING,
         "return down.status(first->name, first->message(StatusMessage::kSomeAreGone),"

@@ -95,6 +95,12 @@ AGGREGATION = [
         "atp_write_sum(a, p, 0);",
     ),
     Rule(
+        "a sum's index is only as fine as the table that held it",
+        "atp/core/dataplane/aggregator.h",
+        "  h->aggregator_index = a->aggregator_index;\n",
+        "  h->aggregator_index = a->aggregator_index & 0xff000000U;\n",
+    ),
+    Rule(
         "a sum may not be merged further up",
         PIPELINE,
         "    atp_write_sum(a, p, 0);\n    return atp_verdict_of(ATP_DATA_COMBINE_LOAD,",

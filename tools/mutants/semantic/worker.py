@@ -294,6 +294,12 @@ JOINING = [
         "return_not_before_ = now;",
     ),
     Rule(
+        "a worker's waits before it returns do not grow",
+        ATTACHMENT,
+        ": std::min(2 * return_wait_, timing.return_max);",
+        ": timing.return_first;",
+    ),
+    Rule(
         "a worker never returns to its tree",
         ATTACHMENT,
         "return detached_ && now >= return_not_before_;",
