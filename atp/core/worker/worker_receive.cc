@@ -174,6 +174,10 @@ void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) 
 void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet) {
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
+  const unsigned number = unsigned{packet.header.stream} - config_.first_stream;
+  if (status->code != StatusCode::kVersions && number >= config_.stream_count) {
+    return turn.count(WorkerCounter::kDropWrongStream);  // it is for another socket of the rank
+  }
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
   if (status->code == StatusCode::kWaitingFor) note_question(packet, *status);
   apply(membership_.handle_status(turn, path, packet, *status, has_pending()));
