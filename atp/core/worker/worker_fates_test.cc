@@ -154,5 +154,23 @@ TEST(WorkerFates, AStatusThatDoesNotConcernAMemberIsCountedAndIgnored) {
   }
 }
 
+TEST(WorkerFates, AStatusAboutAnotherSocketsStreamsIsDroppedWhateverItSays) {
+  for (unsigned code = 0; code < static_cast<unsigned>(StatusCode::kCount); ++code) {
+    StatusMessage status;
+    status.code = static_cast<StatusCode>(code);
+    if (status.code == StatusCode::kVersions) continue;  // its stream means nothing
+    for (const std::uint64_t nonce : {std::uint64_t{0}, WorkerScript::kNonce}) {
+      SCOPED_TRACE(std::string(to_string(status.code)) + (nonce == 0 ? "" : ", with its nonce"));
+      BusyWorker s;
+      status.nonce = nonce;
+      status.about = RankSet::first(3);
+      s.receive_status(status, kTestSwitch, kExpected, 0, 1);
+      EXPECT_EQ(s.worker.counters()[W::kDropWrongStream], 1u);
+      EXPECT_FALSE(s.worker.poll_event().has_value());
+      EXPECT_TRUE(s.take().empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace atp

@@ -126,9 +126,10 @@ class WorkerScript {
     receive(message, from);
   }
   void receive_status(const StatusMessage& body, const Endpoint& from, std::uint64_t sequence = 0,
-                      std::uint32_t operation = 0) {
+                      std::uint32_t operation = 0, std::uint16_t stream = 0) {
     Outbox message;
     ControlHead h = head(PacketType::kStatus, from == kTestServer ? ATP_FLAG_DIRECT : 0);
+    h.stream = stream;
     h.sequence = sequence;
     h.operation = operation;
     put_status(message, h, RankSet::of(1), body);

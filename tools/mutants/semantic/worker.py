@@ -306,6 +306,12 @@ JOINING = [
         "return false;",
     ),
     Rule(
+        "a worker believes what is said about another socket's streams",
+        RECEIVE,
+        "status->code != StatusCode::kVersions && number >= config_.stream_count",
+        "false",
+    ),
+    Rule(
         "a mismatch that is still to come does not end the wait for ranks that are gone",
         "atp/core/worker/worker_receive.cc",
         "if (status.reason == StatusMessage::kSomeAreGone && has_pending()) {",
