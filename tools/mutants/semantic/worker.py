@@ -309,7 +309,7 @@ JOINING = [
         "a worker believes what is said about another socket's streams",
         RECEIVE,
         "status->code != StatusCode::kVersions && number >= config_.stream_count",
-        "false",
+        "status->code == StatusCode::kVersions && number >= config_.stream_count",
     ),
     Rule(
         "a mismatch that is still to come does not end the wait for ranks that are gone",
