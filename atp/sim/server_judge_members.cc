@@ -120,8 +120,10 @@ void ServerJudge::judge_lost(Instant now, const Server& server, const Outbox& ou
     lost = job.lost;
   });
   if (is_any && now < no_loss_until_) object("a rank was lost by a server that was stopped");
-  if (is_news && !says(out, StatusCode::kLeaseEnded))
-    object("the other ranks were not notified of a lost rank");
+  // What has happened before is said in its place.
+  const bool is_said = says(out, StatusCode::kLeaseEnded) || says(out, StatusCode::kLeft) ||
+                       says(out, StatusCode::kOperationMismatch);
+  if (is_news && !is_said) object("the other ranks were not notified of a lost rank");
 }
 
 }  // namespace atp::sim

@@ -101,6 +101,12 @@ class Job {
   void answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
 
   void end_leases(ServerTurn& turn);
+  struct Gone {
+    FragmentName name;
+    StatusMessage message;
+  };
+  // What to say while ranks are gone that a fragment needs.
+  Gone gone(Downlink& down);
   void announce_gone(ServerTurn& turn);
   void find_culprit();
   void announce_detached(ServerTurn& turn);

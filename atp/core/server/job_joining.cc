@@ -96,17 +96,9 @@ void Job::tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSe
 
 // The rank may have missed the announcement when the lease ended.
 void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
-  if (const Disagreement* first = aggregation_->mismatch()) {
-    return downlink(turn).status_to(from, flags, first->name,
-                                    first->message(StatusMessage::kSomeAreGone), RankSet::of(rank));
-  }
-  FragmentName name;
-  name.stream = terms_.first_stream;
-  StatusMessage message;
-  message.code = StatusCode::kLeaseEnded;
-  message.about = members_.lost();
-  downlink(turn).add_homes(message);
-  downlink(turn).status_to(from, flags, name, message, RankSet::of(rank));
+  Downlink down = downlink(turn);
+  const Gone all = gone(down);
+  down.status_to(from, flags, all.name, all.message, RankSet::of(rank));
 }
 
 void Job::complete_if_all_in(ServerTurn& turn) {

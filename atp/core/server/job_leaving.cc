@@ -19,6 +19,7 @@ void Job::end_leases(ServerTurn& turn) {
     return;
   }
   if (!ended.empty()) {
+    find_culprit();
     members_.lose(ended);
     note_failure(turn.now, first.lowest(), {});
     turn.count(ServerCounter::kRanksLost, ended.size());
@@ -90,39 +91,41 @@ std::optional<JobFailure> Job::take_failure() {
 void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }
 
 void Job::find_culprit() {
+  if (!members_.lost().empty()) return;  // the cause of the departures that follow
   for (std::size_t i = 0; i < departure_count_ && !culprit_; ++i) {
     if (aggregation_->lacks(RankSet::of(departures_[i].rank))) culprit_ = departures_[i];
   }
 }
 
+// The cause in place of its effects: ranks that fail leave, or let leases end. In a message of its
+// own, it might be lost.
+Job::Gone Job::gone(Downlink& down) {
+  if (const Disagreement* first = aggregation_->mismatch()) {
+    return {first->name, first->message(StatusMessage::kSomeAreGone)};
+  }
+  find_culprit();
+  Gone gone;
+  gone.name.stream = terms_.first_stream;
+  if (culprit_) {
+    gone.message.code = StatusCode::kLeft;
+    gone.message.about = RankSet::of(culprit_->rank);
+    gone.message.cause = culprit_->cause;
+  } else if (!members_.lost().empty()) {
+    gone.message.code = StatusCode::kLeaseEnded;
+    gone.message.about = members_.lost();
+  } else {
+    gone.message.code = StatusCode::kLeft;
+    gone.message.about = members_.left();
+  }
+  down.add_homes(gone.message);
+  return gone;
+}
+
 void Job::announce_gone(ServerTurn& turn) {
   gone_announced_ = turn.now;
   Downlink down = downlink(turn);
-  // The cause in place of its effect: ranks that fail because of a mismatch leave, or let leases
-  // end. In a message of its own, it might be lost.
-  if (const Disagreement* first = aggregation_->mismatch()) {
-    return down.status(first->name, first->message(StatusMessage::kSomeAreGone), down.present());
-  }
-  FragmentName name;
-  name.stream = terms_.first_stream;
-  StatusMessage message;
-  message.code = StatusCode::kLeaseEnded;
-  message.about = members_.lost();
-  down.add_homes(message);
-  if (!message.about.empty()) down.status(name, message, down.present());
-  StatusMessage left;
-  left.code = StatusCode::kLeft;
-  left.about = members_.left();
-  find_culprit();
-  if (culprit_) {
-    left.about = RankSet::of(culprit_->rank);
-    left.cause = culprit_->cause;
-  }
-  // When ranks are lost, one that left with all its sums is not the cause; do not announce it,
-  // since ranks might receive that news first.
-  if (!members_.lost().empty() && !culprit_) return;
-  down.add_homes(left);
-  if (!left.about.empty()) down.status(name, left, down.present());
+  const Gone all = gone(down);
+  down.status(all.name, all.message, down.present());
 }
 
 void Job::announce_detached(ServerTurn& turn) {

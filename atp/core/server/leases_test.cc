@@ -333,6 +333,47 @@ TEST(Leaving, NamesTheFirstRankThatAFragmentLacksWithItsCauseNotThoseThatLeaveBe
   }
 }
 
+// Ranks that fail because another one is gone end without a LEAVE if they are killed, so their
+// leases end. A rank that has missed the first news must not blame them.
+TEST(Leaving, WhatHappenedFirstIsSaidInPlaceOfWhatFollowed) {
+  struct Case {
+    const char* name;
+    bool leaves_first;
+    StatusCode said;
+    RankSet about;
+  };
+  const Case cases[] = {
+      {"rank 1 leaves, then 2 and 3 are lost", true, StatusCode::kLeft, ranks({1})},
+      {"ranks 2 and 3 are lost, then 1 leaves", false, StatusCode::kLeaseEnded, ranks({2, 3})},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    ServerHarness h = ServerHarness::behind_switch(4);
+    h.gradient(kTestSwitch, {.ranks = ranks({0})});
+    const auto leave = [&] { h.leave(kTestSwitch, 1, nonce_of(1), 0, "killed by signal 9"); };
+    if (c.leaves_first) leave();
+    for (int i = 0; i < 6; ++i) {
+      h.advance(seconds(1));
+      h.join_rank(0, 4, true);
+      if (!c.leaves_first) h.join_rank(1, 4, true);
+    }
+    ASSERT_EQ(h.summary().lost, ranks({2, 3}));
+    if (!c.leaves_first) leave();
+    h.take();
+    h.advance(seconds(1));
+    h.join_rank(0, 4, true);
+    auto sent = h.take(PacketType::kStatus);
+    std::erase_if(sent, [](const Sent& s) {
+      return s.status().nonce != 0 || s.status().code == StatusCode::kWaitingFor;
+    });
+    EXPECT_EQ(sent.size(), 3u) << "announced, and twice after a JOIN";
+    for (const Sent& s : sent) {
+      EXPECT_EQ(s.status().code, c.said);
+      EXPECT_EQ(s.status().about, c.about);
+    }
+  }
+}
+
 TEST(Leaving, ACauseAloneFailsNoRankThatHasAllSums) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});

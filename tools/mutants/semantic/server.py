@@ -197,8 +197,9 @@ STALLS = [
     Rule(
         "nobody is told about a rank that has left",
         LEAVING,
-        "  if (!left.about.empty()) down.status(name, left, down.present());\n",
-        "",
+        "  down.status(all.name, all.message, down.present());\n",
+        "  if (all.message.code == StatusCode::kLeft) return;\n"
+        "  down.status(all.name, all.message, down.present());\n",
     ),
     Rule(
         "an overlap makes the server ask all ranks again",
@@ -214,11 +215,22 @@ STALLS = [
         " join.nonce,",
     ),
     Rule(
-        "the mismatch and what follows from it are two messages",
+        "the mismatch that others have failed with does not say that they are gone",
         LEAVING,
-        "return down.status(first->name, first->message(StatusMessage::kSomeAreGone),"
-        " down.present());",
-        "down.status(first->name, first->message(), down.present());",
+        "first->message(StatusMessage::kSomeAreGone)",
+        "first->message()",
+    ),
+    Rule(
+        "what followed from a departure is said in its place",
+        LEAVING,
+        "  if (culprit_) {\n",
+        "  if (culprit_ && members_.lost().empty()) {\n",
+    ),
+    Rule(
+        "a rank that leaves because others are lost is the cause",
+        LEAVING,
+        "  if (!members_.lost().empty()) return;  // the cause of the departures that follow\n",
+        "",
     ),
     Rule(
         "a server takes a child for a worker only by its straight JOINs",
