@@ -170,8 +170,10 @@ void World::check_departure() {
     member->application.leave();
     wake_at(host, now());
   }
-  // A rank whose LEAVE never arrived is forgotten when its lease ends.
-  const Duration limit = 3 * plan_.timing.lease;
+  // A rank whose LEAVE never arrived is forgotten when its lease ends; a node that is stopped until
+  // the faults are, forgets nothing before.
+  const Duration until_healed = std::max(Instant{plan_.heal} - now(), Duration{0});
+  const Duration limit = until_healed + 3 * plan_.timing.lease;
   run(limit, [this] { return all(&Application::left) && jobs_held() == 0; });
   if (!all(&Application::left)) violations_.push_back("a worker's LEAVE has no end");
   if (jobs_held() > 0) violations_.push_back("a job is still held after all have left");
