@@ -106,8 +106,7 @@ TEST(FailureText, BlamesNoServerForAShortTimeOut) {
            " (connection refused or host unreachable): is `atp server` running there?"},
       {"long enough", false, 2s,
        "no answer within 2 s from server 10.0.0.9:5500: is `atp server` running there? Do "
-       "firewalls "
-       "let this rank's UDP packets out and the answers in? On its host, `atp doctor "
+       "firewalls let this rank's UDP packets out and the answers in? On its host, `atp doctor "
        "10.0.0.9:5500` tells."},
   };
   for (const auto& row : rows) {

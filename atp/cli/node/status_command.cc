@@ -38,9 +38,8 @@ CommandError no_answer(const StatusOptions& options, const TimedStream& stream) 
   }
   return CommandError(fmt::format(
       "{} closed the connection without an answer: it is not an atp switch or server, it does "
-      "not accept requests from this host (ask on its own host, or start it with --status-from), "
-      "or "
-      "too many others connect to it (its log says so)",
+      "not accept requests from this host (ask on its own host, or start it with "
+      "--status-from), or too many others connect to it (its log says so)",
       options.address));
 }
 

@@ -23,9 +23,8 @@ constexpr milliseconds kSilence{500};
 constexpr milliseconds kGrace{500};
 
 constexpr const char* kAllMove =
-    ", although its data moves: give the group a longer timeout, use smaller tensors, or have "
-    "fewer "
-    "operations in flight";
+    ", although its data moves: give the group a longer timeout, use smaller tensors, or have fewer"
+    " operations in flight";
 
 bool receives_from_any(const PeerRequest& request) {
   return request.call == PeerCall::kReceive && request.root == kAnyRank;

@@ -39,10 +39,10 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
     operation->set_end(*end);
   }
   ends_.add(end);
-  const std::string late = spent_text(own_name_, patience(*operation));
+  const auto limit = patience(*operation);
   transfers_.add(std::move(operation));
   coming_ = nullptr;
-  if (end && *end <= now) return fail(late, FailureKind::kTimeout);
+  if (end && *end <= now) return fail(spent_text(own_name_, limit), FailureKind::kTimeout);
   if (!first) return;
   received_at_ = now;
   note_progress();
