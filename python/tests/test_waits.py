@@ -156,18 +156,22 @@ def test_ctrl_c_ends_a_wait(ranks, way, call):
     assert 0.8 < outcomes[0].value < 3.8  # before rank 0 would have ended the wait
 
 
+def seconds_and_error(tensor, time_out):
+    """How long an all-reduce of this tensor took, and what it said; "" if it came to its end."""
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=time_out)
+    dist.barrier()
+    begun = time.monotonic()
+    try:
+        backend().allreduce([tensor], options).wait()
+    except RuntimeError as error:
+        return time.monotonic() - begun, str(error)
+    return time.monotonic() - begun, ""
+
+
 def test_a_sum_too_large_for_its_time_out_ends_in_time_and_blames_nobody(ranks):
     def body(rank):
-        tensor = torch.ones(1 << 28)
-        options = dist.AllreduceOptions()
-        options.timeout = datetime.timedelta(seconds=0.2)
-        dist.barrier()
-        begun = time.monotonic()
-        try:
-            backend().allreduce([tensor], options).wait()
-        except RuntimeError as error:
-            return time.monotonic() - begun, str(error)
-        return time.monotonic() - begun, ""
+        return seconds_and_error(torch.ones(1 << 28), 0.2)
 
     for seconds, error in ranks.run(2, body, memory=True):
         assert "although every rank makes progress" in error, (seconds, error)
@@ -179,16 +183,7 @@ def test_a_sum_too_large_for_its_time_out_ends_in_time_and_blames_nobody(ranks):
 @pytest.mark.parametrize("way", ["innetwork", "memory"])
 def test_a_time_out_counts_from_the_call(ranks, way):
     def body(rank):
-        tensor = torch.ones(1 << 28, dtype=torch.uint8)
-        options = dist.AllreduceOptions()
-        options.timeout = datetime.timedelta(seconds=0.1)
-        dist.barrier()
-        begun = time.monotonic()
-        try:
-            backend().allreduce([tensor], options).wait()
-        except RuntimeError as error:
-            return time.monotonic() - begun, str(error)
-        return time.monotonic() - begun, ""
+        return seconds_and_error(torch.ones(1 << 28, dtype=torch.uint8), 0.1)
 
     for seconds, error in ranks.run(2, body, memory=way == "memory", pg_options=options_of(way)):
         assert "not ended within its timeout of 0.1 s" in error, (seconds, error)

@@ -155,7 +155,7 @@ def test_docs_getting_started_md_shows_the_figures_of_a_run(comparison):
     files = [RESULTS / backend / "result.json" for backend in ("atp", "gloo")]
     runs = [job.Run(file.parent.name, file.parent) for file in files if file.exists()]
     if len(runs) < 2 or any(len(run.result["losses"]) != STEPS for run in runs):
-        why = f"{RESULTS} has no run of `make demo`, which the page is compared with"
+        why = f"{RESULTS} has no run of the demo, with which the page is compared: run `make demo`"
         (pytest.fail if os.environ.get("ATP_ALL_TESTS") else pytest.skip)(why)
     expected = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
     table = comparison.Comparison(*runs, expected).table()
