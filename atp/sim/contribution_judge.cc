@@ -173,6 +173,9 @@ void ContributionJudge::judge_status(const PacketView& packet) {
     if (!own.contains(status->about) || status->about.intersects(status->other)) {
       object("*operation mismatch* puts a rank on the wrong side");
     }
+    if (status->about.empty() || status->other.empty()) {
+      object("*operation mismatch* has nobody on one side");
+    }
   }
 }
 

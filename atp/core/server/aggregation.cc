@@ -305,9 +305,9 @@ std::optional<std::uint32_t> Aggregation::take_from_another_stream(Downlink& dow
 // Drops the floats of a fragment and queues it for a slot again.
 void Aggregation::give_up_slot(Downlink& down, std::size_t stream, Fragment& fragment) {
   floats_.give_back(fragment.float_slot);
+  fragment.ready |= fragment.bitmap;
   const bool is_exact = fragment.kind == ATP_KIND_SUM_EXACT;
   fragment.bitmap = is_exact ? RankSet{} : all_;
-  fragment.ready.clear();
   await_slot(down, stream, fragment);
 }
 
@@ -327,6 +327,7 @@ void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment)
 }
 
 void Aggregation::enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment) {
+  fragment.ready = fragment.bitmap;
   if (const auto slot = floats_.take(fragment.value_count)) {
     ask_for_floats(down, stream, fragment, *slot);
     return;
@@ -439,9 +440,7 @@ void Aggregation::note_mismatch(std::size_t stream, const Fragment& fragment,
   const Disagreement* first = mismatch();
   const FragmentName name = name_of(stream, fragment);
   if (first != nullptr && first->name != name) return;
-  // While it waits for a slot its bitmap means nothing.
-  const bool waits = fragment.mode == FragmentMode::kAwaitingFloatSlot;
-  mismatch_ = {name, waits ? fragment.ready : fragment.bitmap, others};
+  mismatch_ = {name, (fragment.bitmap | fragment.ready) - others, others};
 }
 
 }  // namespace atp

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -250,7 +251,9 @@ TEST_F(ExactFragments, AWaitingOneTakesTheSlotThatALaterOneGotBeforeIt) {
 // begun it: it waits for an earlier operation on stream 0.
 class FloatsOfTwoStreams : public testing::Test {
  protected:
-  FloatsOfTwoStreams() {
+  FloatsOfTwoStreams() { set_up(); }
+  void set_up() {
+    h_ = ServerHarness();
     h_.stream_count = 2;
     h_.join_all(2, true);
     for (const std::uint64_t sequence : {0, 1}) send(1, sequence, 0);
@@ -352,6 +355,54 @@ TEST_F(FloatPath, FragmentsThatWaitForASlotFailWhenARankLeaves) {
   h_.leave(kTestSwitch, 0, nonce_of(0));
   EXPECT_EQ(h_.take(StatusCode::kLeft).size(), 2u)
       << "the acknowledgement, and one to the other rank";
+}
+
+// What a rank sent may not have been kept, but the rank did begin the operation.
+TEST_F(FloatsOfTwoStreams, AMismatchNamesTheRanksWhoseValuesWereNotKept) {
+  struct Row {
+    const char* name;
+    std::function<void()> happens;
+    std::uint64_t sequence;  // of the fragment of stream 0 that then disagrees
+  };
+  const auto overflow = [&] {
+    h_.gradient(kTestSwitch, {.ranks = RankSet::first(2), .flags = ATP_FLAG_OVERFLOW});
+  };
+  const auto complete_stream_1 = [&] {
+    for (const std::uint64_t sequence : {0, 1}) send(1, sequence, 1);
+  };
+  const Row rows[] = {
+      {"floats from the start that wait for a slot", [&] { send(0, 0, 0); }, 0},
+      {"floats that waited, and have been asked for again",
+       [&] {
+         send(0, 0, 0);
+         complete_stream_1();
+       },
+       0},
+      {"floats that lost their slot to an earlier fragment",
+       [&] {
+         complete_stream_1();
+         for (const std::uint64_t sequence : {5, 4, 3}) send(0, sequence, 0);
+       },
+       5},
+      {"integers that overflowed, and wait for a slot", [&] { overflow(); }, 0},
+      {"integers that overflowed, and whose floats have been asked for",
+       [&] {
+         overflow();
+         complete_stream_1();
+       },
+       0},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    set_up();
+    row.happens();
+    h_.gradient(worker_endpoint(1),
+                {.sequence = row.sequence, .ranks = ranks({1}), .operation = kTestOperation + 1});
+    const auto said = h_.take(StatusCode::kOperationMismatch);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].status().about, ranks({0}));
+    EXPECT_EQ(said[0].status().other, ranks({1}));
+  }
 }
 
 TEST_F(FloatPath, FloatsOfSeveralRanksAreDropped) {

@@ -82,7 +82,7 @@ struct Fragment {
   Instant since{};      // its first packet, or when it was found to be overtaken
   RankSet bitmap;
   RankSet disagreeing;  // ranks that sent another operation (H31)
-  RankSet ready;        // ranks that sent their floats while there was no slot
+  RankSet ready;        // ranks that sent values that it could not keep: overflowed, or no slot
   StallState stall;
   AnswerState answered;
 

@@ -118,6 +118,18 @@ SUMS = [
         ") continue;",
     ),
     Rule(
+        "a mismatch names no rank whose floats waited",
+        AGGREGATION,
+        "mismatch_ = {name, (fragment.bitmap | fragment.ready) - others, others};",
+        "mismatch_ = {name, fragment.bitmap - others, others};",
+    ),
+    Rule(
+        "a fragment that loses its slot forgets who sent it",
+        AGGREGATION,
+        "  fragment.ready |= fragment.bitmap;\n",
+        "",
+    ),
+    Rule(
         "a float slot starts with its previous sum",
         "atp/core/server/float_pool.cc",
         "  std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});\n",
