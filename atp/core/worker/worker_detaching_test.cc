@@ -366,6 +366,58 @@ TEST(WorkerDetaching, WhileTheServerIsSilentTheSwitchIsProbed) {
   EXPECT_EQ(question->nonce, WorkerScript::kNonce);
 }
 
+// Runs the worker for `time`. Each JOIN that the straight path or the tree gets is answered at
+// once.
+std::optional<Event> told_of_detaching(WorkerScript& s, Duration time, bool straight, bool tree) {
+  std::optional<Event> told;
+  const Instant end = s.now + time;
+  while (s.worker.next_timeout() <= end) {
+    for (const SentPacket& packet : joins(s.run_to_timer())) {
+      const Join join = Join::read(packet.view().body).value();
+      if (!(packet.to == kTestServer ? straight : tree)) continue;
+      JoinAck ack = s.ack();
+      ack.detachments = join.detachments;
+      ack.detached = join.detached;
+      s.receive_ack(ack, packet.to);
+    }
+    while (const auto event = s.worker.poll_event()) {
+      if (event->kind == EventKind::kDetached) told = *event;
+    }
+  }
+  s.now = end;
+  return told;
+}
+
+TEST(WorkerDetaching, AfterASilenceOfBothPathsTheSwitchHasTimeToBeFound) {
+  struct Row {
+    const char* name;
+    int silent_ms;  // both
+    int later_ms;   // than the server, the switch is found
+    bool is_named;
+  };
+  const Row rows[] = {
+      {"the link was down for a second, and the server is found first", 1000, 900, false},
+      {"it was down for a moment", 200, 900, false},
+      {"it was down for a second, and the switch is dead", 1000, 10'000, true},
+      {"it was never down, and the switch is dead", 0, 10'000, true},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    s.run();
+    EXPECT_FALSE(told_of_detaching(s, milliseconds(row.silent_ms), false, false));
+    const auto told = told_of_detaching(s, milliseconds(std::min(row.later_ms, 2000)), true, false);
+    EXPECT_EQ(told.has_value(), row.is_named);
+    EXPECT_EQ(told ? told->endpoint : kTestSwitch, kTestSwitch);
+    if (row.is_named) continue;
+    EXPECT_FALSE(told_of_detaching(s, seconds(3), true, true));
+    EXPECT_TRUE(s.worker.attached());
+    EXPECT_EQ(s.worker.counters()[WorkerCounter::kDetachments], 1u);
+  }
+}
+
 // The server pauses, and then its answers come by both paths, the straight one first.
 TEST(WorkerDetaching, AServerThatPausesBlamesNoSwitchHoweverLong) {
   for (int tenths = 1; tenths < 49; ++tenths) {

@@ -243,6 +243,7 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
   const bool current =
       ack->detachments == attachment_.detachments() && ack->detached == !attached();
   if (current) {
+    if (path == Path::kStraight && straight_join_.unanswered() > 1) straight_returned_ = turn.now;
     (path == Path::kTree ? tree_join_ : straight_join_).answer(turn.now, config.timing);
   }
   // A probe through the tree was answered, so the tree works again. Only the answer to the worker's

@@ -117,6 +117,7 @@ class WorkerMembership {
   void note_detail(const StatusMessage& status);
   // `refusal`: what turned the rank away from the tree; none: silence.
   MembershipChange detach(WorkerTurn& turn, const Failure& refusal = {});
+  Instant tree_asked_from(const Timing& timing) const;
   void tell_of_detaching(WorkerTurn& turn);
   void attach(WorkerTurn& turn);
   void join_again(Instant now, const Timing& timing);
@@ -139,6 +140,7 @@ class WorkerMembership {
   Instant tree_heard_ = kNever;  // kNever: not yet
   Instant straight_heard_{};
   Instant straight_since_ = kNever;  // since when only the straight path has answered
+  Instant straight_returned_ = Instant::min();  // when it answered a JOIN that had to be repeated
   RouteQuestions questions_;
   bool server_unreachable_ = false;
   Instant suspected_ = kNever;   // when the tree became suspect; a straight answer confirms it

@@ -88,13 +88,20 @@ void WorkerMembership::acquit_tree() {
 
 // --- detaching and returning
 
+// If this host's link has just returned, the host looks for the Ethernet address of each neighbour
+// anew, once a second: it may find the server long before the switch.
+Instant WorkerMembership::tree_asked_from(const Timing& timing) const {
+  return straight_returned_ + timing.join_refresh * 5 / 4 -
+         RouteQuestions::kRounds * timing.join_first;
+}
+
 MembershipChange WorkerMembership::detach(WorkerTurn& turn, const Failure& refusal) {
   if (!in_job() || !has_switch(turn.config) || !attached()) return {};
   attachment_.detach(turn.now, turn.config.timing);
   suspected_ = convicted_ = kNever;
   turn.count(WorkerCounter::kDetachments);
   refused_by_tree_ = refusal;
-  questions_.begin(turn.now, turn.config.timing);
+  questions_.begin(std::max(turn.now, tree_asked_from(turn.config.timing)), turn.config.timing);
   // An ICMP error has named the parent already.
   const bool is_known = parent_unreachable_ >= questions_.begun();
   detaching_told_at_ = is_known ? turn.now : questions_.end(turn.config.timing);

@@ -294,6 +294,12 @@ JOINING = [
         "return_not_before_ = now;",
     ),
     Rule(
+        "a switch is named although this host's link has just returned",
+        MEMBERSHIP_TREE,
+        "questions_.begin(std::max(turn.now, tree_asked_from(turn.config.timing)),",
+        "questions_.begin(turn.now,",
+    ),
+    Rule(
         "a worker's waits before it returns do not grow",
         ATTACHMENT,
         ": std::min(2 * return_wait_, timing.return_max);",
