@@ -74,6 +74,11 @@ def with_random_tag(packet):
     return packet[:38] + b"\x03" + packet[39:] + os.urandom(12)
 
 
+def to_a_closed_port(w):
+    """Reaches no program: what is lost then, the stranger's own processor time has taken."""
+    return itertools.repeat((None, (w.switches[0][0], 9), bytes(500)))
+
+
 # --- JOINs that nobody has captured ---
 
 
@@ -411,6 +416,7 @@ EVENTS = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ALL_NODES = ("a0", "b0", "s0", "s1")
 
 ROWS = [
+    Row("none: packets to a closed port", to_a_closed_port),
     seen("JOIN, to the other rack's switch", join_elsewhere("a0"), 20, needs=A_JOIN),
     seen("JOIN, to the switch above", join_elsewhere("s0"), 20, needs=A_JOIN),
     seen("JOIN, to its own switch", join_elsewhere("b0"), 20, needs=A_JOIN),

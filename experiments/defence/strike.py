@@ -208,12 +208,14 @@ def main(file, name):
         world = World(json.load(facts))
     known = [attacks.MEETING, *attacks.ROWS, *attacks.CONTROLS]
     row = next(one for one in known if one.name == name)
+    before = sum(os.times()[:2])
     try:
         print("attacking", flush=True)
         WAYS[row.way](world, row)
         time.sleep(1e6)  # there was nothing to send
     except Over:
-        found = {"packets": world.sent, "sent": world.sent_bytes, "got": world.got_bytes}
+        found = {"packets": world.sent, "sent": world.sent_bytes, "got": world.got_bytes,
+                 "cpu_s": sum(os.times()[:2]) - before}  # fmt: skip
         print(json.dumps(found), flush=True)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,8 @@ def test_a_tiny_run_forges_packets_of_a_job_with_a_key(tmp_path):
 
 # --- experiments/defence/__main__.py ---
 
-CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 1.0, 0.1, 2, 300, 1 << 20, 0.1, 900, 0)
+CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 1.0, 0.1, 2, 300, 1 << 20, 0.1,
+             0.0, 900, 0)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,9 @@ CALM = Found("an attack", True, 50.0, 50.0, 50.0, 1.0, 0.02, 1.0, 0.1, 2, 300, 1
     [
         ({}, None),
         ({"kept": 0.94}, "the job keeps 0.94"),
+        ({"kept": 0.94, "stranger": os.cpu_count() / 20}, None),  # the machine was not the job's
+        ({"kept": 0.76, "stranger": os.cpu_count() / 5}, None),
+        ({"kept": 0.75, "stranger": os.cpu_count() / 5}, "the job keeps 0.94"),
         ({"amplification": 1.01}, "1.01 bytes out per byte in"),
         ({"amplification": None}, None),  # TCP proves an address
         ({"wrong": 1}, "1 wrong sums"),
