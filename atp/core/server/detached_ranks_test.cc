@@ -12,11 +12,14 @@ using std::chrono::seconds;
 class DetachedRanks : public testing::Test {
  protected:
   void straight(Rank rank, std::uint32_t detachments, bool detached) {
+    straight_from(worker_endpoint(rank), rank, detachments, detached);
+  }
+  void straight_from(const Endpoint& own, Rank rank, std::uint32_t detachments, bool detached) {
     TestJoin join = h_.join_of(rank, 2, false);
     join.flags = ATP_FLAG_DIRECT;
     join.body.detachments = detachments;
     join.body.detached = detached;
-    h_.join(worker_endpoint(rank), join);
+    h_.join(own, join);
   }
   void tree(Rank rank, std::uint32_t detachments, bool detached) {
     TestJoin join = h_.join_of(rank, 2, true);
@@ -43,6 +46,18 @@ TEST_F(DetachedRanks, AreDeclaredByAMarkedStraightJoinWhichTheSwitchesLearn) {
     straight(1, 1, true);
   }
   EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 3u) << "repeated with the leases";
+}
+
+TEST_F(DetachedRanks, AreReachedWhereTheirLastStraightJoinCameFrom) {
+  const Endpoint elsewhere = Endpoint::ipv4(10, 0, 0, 77, 7777);
+  straight(1, 1, true);
+  straight_from(elsewhere, 1, 1, true);
+  h_.take();
+  h_.gradient(elsewhere, {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT});
+  h_.gradient(kTestSwitch, {.ranks = ranks({0})});
+  const auto sent = h_.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].to, elsewhere);
 }
 
 // If its switch is dead, the PARAMETER must go around it.

@@ -91,6 +91,7 @@ TEST_F(BlockCodecTest, only_ranges_with_a_part_of_a_special_block_hold_one) {
   EXPECT_TRUE(codec.holds_special(0, 513));
   EXPECT_TRUE(codec.holds_special(767, 769));
   EXPECT_FALSE(codec.holds_special(768, 769));
+  EXPECT_TRUE(codec.holds_special(0, 769)) << "neither the first block nor the last";
 }
 
 }  // namespace

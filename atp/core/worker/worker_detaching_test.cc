@@ -145,21 +145,25 @@ TEST(WorkerDetaching, OnlyAnAnswerThroughTheTreeAttachesIt) {
   EXPECT_EQ(again[0].view().header.flags, 0) << "rung 1 of the ladder";
 }
 
-TEST(WorkerDetaching, TheSecondReturnWaits) {
+TEST(WorkerDetaching, TheSecondReturnWaitsAndEachFurtherOneTwiceAsLong) {
   WorkerScript s;
   s.join();
   JoinAck ack = s.ack();
   ack.detached = true;
-  for (std::uint32_t times = 1; times <= 2; ++times) {
+  for (const int wait_ms : {0, 250, 500, 1000, 2000}) {
+    SCOPED_TRACE(wait_ms);
     lose_the_switch(s);
     s.run();
-    ack.detachments = times;
+    ++ack.detachments;
+    if (wait_ms > 0) {
+      s.advance(milliseconds(wait_ms - 1));
+      s.receive_ack(ack, kTestSwitch);
+      EXPECT_FALSE(s.worker.attached());
+      s.advance(milliseconds(1));
+    }
     s.receive_ack(ack, kTestSwitch);
-    EXPECT_EQ(s.worker.attached(), times == 1);
+    EXPECT_TRUE(s.worker.attached());
   }
-  s.advance(milliseconds(300));
-  s.receive_ack(ack, kTestSwitch);
-  EXPECT_TRUE(s.worker.attached());
 }
 
 // The tree may have died since.
