@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from .waiting import wait_until
 from .ways import WAYS, options_of
 
 
@@ -109,9 +110,9 @@ def test_the_threads_have_names_and_end_with_the_group(ranks):
 
         during = one_after_the_other(rank, with_callbacks, other)
         dist.destroy_process_group()
-        return during >= 2, names().count("atp-completion")
+        return during >= 2, wait_until(lambda: "atp-completion" not in names())
 
-    assert ranks.run(2, body) == [(True, 0)] * 2
+    assert ranks.run(2, body) == [(True, True)] * 2
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -19,6 +19,7 @@ import atp.torch
 from tests.pages import command, shown
 
 from .network import PROGRAM
+from .waiting import wait_until
 from .ways import WAYS, options_of
 
 RANKS = 3
@@ -289,19 +290,12 @@ def test_a_failure_in_one_group_of_many_names_that_group(ranks, folder):
     assert finding["ranks"] == [1]
 
 
-def wait_for(condition):
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_healthy_job_writes_on_sigusr1_and_goes_on(ranks, folder, way):
     def body(rank):
         train()
         os.kill(os.getpid(), signal.SIGUSR1)
-        wait_for((folder / f"atp_rank_{rank}").exists)
+        assert wait_until((folder / f"atp_rank_{rank}").exists)
         train()
         return True
 
@@ -317,7 +311,7 @@ def test_a_programs_own_handlers_stay(ranks, folder, monkeypatch):
     def body(rank):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             os.kill(os.getpid(), number)
-        wait_for(lambda: len(seen) == 2)
+        assert wait_until(lambda: len(seen) == 2)
         return files_of(folder)
 
     before = [signal.signal(n, lambda *_: seen.append(1)) for n in (signal.SIGUSR1, signal.SIGTERM)]

@@ -1,7 +1,6 @@
 """Groups of a mesh's dimensions, all at once and made again and again, leave nothing behind."""
 
 import os
-import time
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ import atp.torch
 
 from .network import Network
 from .packets import sent_for_sum
+from .waiting import thread_count, wait_until
 
 HALVES = ([0, 1], [2, 3])
 ALGORITHMS = ("innetwork", "ring")
@@ -19,12 +19,6 @@ ALGORITHMS = ("innetwork", "ring")
 
 def options(algorithm):
     return atp.torch.Options(algorithm=algorithm)
-
-
-def wait_until(condition, seconds=10) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +97,8 @@ def test_bytes_in_the_network_are_the_packets_bytes(ranks):
     assert results == [(size, packets)] * 3
 
 
-def left_open() -> tuple[int, int]:
-    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+def file_count() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -119,18 +113,16 @@ def test_fifty_groups_one_after_the_other_leave_nothing_behind(ranks, counted, a
             return tensor[-1].item()
 
         assert cycle(1.0) == 2
-        before = left_open()
+        threads, files = thread_count(), file_count()
         sums = [cycle(float(i)) for i in range(49)]
-        return sums, before, left_open()
+        # Sockets that the kernel is still closing may be in the first count.
+        return sums, wait_until(lambda: thread_count() <= threads and file_count() <= files)
 
     jobs_before = counted.server.counters()["jobs_made"]
-    for sums, before, after in ranks.run(4, body, route=counted.route):
-        assert sums == [2.0 * i for i in range(49)]
-        # Sockets that the kernel is still closing may be in the first count.
-        assert after[0] <= before[0] and after[1] <= before[1]
+    for sums, nothing_left in ranks.run(4, body, route=counted.route):
+        assert sums == [2.0 * i for i in range(49)] and nothing_left
     made = 1 + 50 * len(HALVES) if algorithm == "innetwork" else 1  # the default group's first
-    wait_until(lambda: counted.server.counters()["jobs_made"] - jobs_before >= made)
-    assert counted.server.counters()["jobs_made"] - jobs_before >= made
+    assert wait_until(lambda: counted.server.counters()["jobs_made"] - jobs_before >= made)
 
 
 def test_a_rank_may_end_without_destroying_its_group(ranks, counted):
@@ -146,6 +138,6 @@ def test_a_rank_may_end_without_destroying_its_group(ranks, counted):
 
 
 def test_after_all_of_this_no_job_and_no_tree_is_left(counted):
-    wait_until(lambda: is_at_rest(counted), seconds=30)  # switches keep a tree a while longer
-    assert is_at_rest(counted)
+    # Switches keep a tree a while longer.
+    assert wait_until(lambda: is_at_rest(counted), seconds=30)
     assert counted.server.counters()["jobs_made"] > 100

@@ -42,7 +42,7 @@ begun.wait()
 """,
     # torch splits only the group of an accelerator; it need not exist. The split ends at once.
     "a split destroyed": """
-import gc, os
+import gc, os, time
 before = len(os.listdir("/proc/self/task"))
 torch.accelerator.is_available = lambda: True
 torch.accelerator.current_accelerator = lambda: torch.device("cpu")
@@ -52,7 +52,10 @@ dist.all_reduce(torch.ones(4), group=half)
 dist.destroy_process_group(half)
 del half
 gc.collect()
-assert len(os.listdir("/proc/self/task")) == before
+end = time.monotonic() + 20
+while len(os.listdir("/proc/self/task")) > before:  # it lists a joined thread for a moment longer
+    assert time.monotonic() < end
+    time.sleep(0.02)
 """,
 }
 
