@@ -361,6 +361,28 @@ def test_an_older_python_is_refused_by_its_version(machine):
     assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
 
 
+def test_a_chosen_program_that_is_no_python_is_named_in_one_line(machine):
+    machine.add_tool(
+        "perl",
+        '#!/bin/sh\n[ "$1" = --version ] || { echo "no script $2" >&2; exit 1; }\n'
+        "echo; echo This is perl; echo; echo Copyright\n",
+    )
+    result = machine.setup(PYTHON="perl")
+    assert result.returncode == 1
+    assert "\nsetup: Python 3.11 or newer is needed, found This is perl. Choose:" in result.stderr
+    assert "no script" not in result.stderr and "Copyright" not in result.stderr
+
+
+def test_an_environment_that_keeps_another_python_than_the_chosen_one_is_said(machine):
+    assert machine.setup(PYTHON="python3").stderr == ""
+    assert machine.setup(PYTHON="python3").stderr == ""
+    machine.add_tool("python3.14", "#!/bin/sh\necho Python 3.14.0 of /opt\n")
+    again = machine.setup(PYTHON="python3.14")
+    assert again.returncode == 0
+    assert "setup: .venv keeps its Python 3." in again.stderr
+    assert "rm -rf .venv && PYTHON='python3.14' tools/setup" in again.stderr
+
+
 def test_a_torch_that_hides_the_one_in_venv_is_named_with_its_place(machine):
     result = machine.setup(LENT_TORCH="2.12.0")
     assert result.returncode == 1
