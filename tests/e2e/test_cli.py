@@ -219,6 +219,13 @@ def test_a_taken_port_is_named_with_a_way_out(listening):
         assert result.returncode == 1
         assert f"cannot listen on {address}: address already in use" in result.stderr
         assert "choose another port (--listen, or `port:` in the cluster file)" in result.stderr
+    for metrics, why in {
+        address: "address already in use; choose another port",
+        "203.0.113.1:5590": "no interface of this machine has that address",
+    }.items():
+        result = atp("server", "--listen", "127.0.0.1:0", "--metrics", metrics)
+        assert result.returncode == 1
+        assert f"--metrics {metrics}: cannot listen on TCP {metrics}: {why}\n" in result.stderr
 
 
 def test_a_switch_that_others_reach_must_say_whom_it_may_send_to():

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "atp/base/errno_text.h"
 #include "atp/base/interrupt.h"
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/bind_text.h"
 
 namespace atp {
 namespace {
@@ -94,7 +94,7 @@ Result<TcpSocket> TcpSocket::listen(const Endpoint& at) {
   SocketAddress address{};
   to_socket_address(at, family_of(at), address);
   if (bind(fd, &address.base, address.length) != 0 || ::listen(fd, SOMAXCONN) != 0) {
-    return Error{"cannot listen on TCP " + to_string(at) + ": " + std::strerror(errno)};
+    return Error{"cannot listen on TCP " + to_string(at) + ": " + bind_text(errno)};
   }
   return opened;
 }

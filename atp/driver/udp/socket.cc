@@ -14,6 +14,7 @@
 
 #include "atp/base/errno_text.h"
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/bind_text.h"
 #include "atp/driver/udp/control_message.h"
 
 namespace atp {
@@ -46,16 +47,11 @@ Error cannot_set_up() {
 }
 
 Error cannot_listen(const Endpoint& local, int problem) {
-  const std::string what = "cannot listen on " + to_string(local) + ": ";
-  switch (problem) {
-    case EADDRINUSE:
-      return {what + "address already in use; `atp status " + to_string(local) +
-              "` shows whether an atp switch or server runs there; choose another port (--listen, "
-              "or `port:` in the cluster file)"};
-    case EADDRNOTAVAIL: return {what + "no interface of this machine has that address"};
-    case EACCES: return {what + "permission denied; ports below 1024 usually need root"};
-    default: return {what + std::strerror(problem)};
-  }
+  const std::string at = to_string(local);
+  if (problem != EADDRINUSE) return {"cannot listen on " + at + ": " + bind_text(problem)};
+  return {"cannot listen on " + at + ": address already in use; `atp status " + at +
+          "` shows whether an atp switch or server runs there; choose another port (--listen, or "
+          "`port:` in the cluster file)"};
 }
 
 }  // namespace
