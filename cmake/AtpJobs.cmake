@@ -36,7 +36,7 @@ function(atp_room_of_group limit_file usage_file stat_file inactive out)
   set(${out} ${room} PARENT_SCOPE)
 endfunction()
 
-# The memory that new processes can get, in MiB. `root` is "", or a folder with made-up files.
+# The memory that new processes can get, in MiB. `root` is "", or a folder with a test's files.
 function(atp_available_memory root out)
   set(least 1000000000)
   if(EXISTS ${root}/proc/meminfo)
@@ -99,10 +99,12 @@ ProcessorCount(atp_cores)
 if(atp_cores EQUAL 0)
   set(atp_cores 1)
 endif()
-atp_available_memory("" atp_memory)
+atp_available_memory("${root}" atp_memory)
 atp_jobs(${atp_cores} ${atp_memory} atp_job_count)
 if(atp_job_count LESS atp_cores)
-  message(STATUS "${atp_memory} MiB of memory are free: ${atp_job_count} compiler(s) at a time")
+  # A notice, because the Makefile hides what CMake says of its status.
+  message(NOTICE "build: ${atp_job_count} compiler(s) at a time on ${atp_cores} cores, because each "
+                 "may need ${ATP_MIB_PER_JOB} MiB of memory, and ${atp_memory} MiB are free")
 endif()
 set_property(GLOBAL PROPERTY JOB_POOLS atp_compilers=${atp_job_count})
 set(CMAKE_JOB_POOL_COMPILE atp_compilers)

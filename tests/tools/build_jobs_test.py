@@ -1,5 +1,6 @@
 """How many compilers a build runs at once, by cores and memory (cmake/AtpJobs.cmake)."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_as_many_compilers_run_as_cores_and_memory_allow(tmp_path, cores, files,
 
 
 def test_every_way_to_build_has_the_limit(tmp_path):
-    """The rules that CMake writes, for a preset or for pip, put each compiler into the pool."""
+    """CMake's rules, for a preset or for pip, put each compiler into the pool, and it says why."""
     shutil.copytree(ROOT / "cmake", tmp_path / "cmake")
     (tmp_path / "one.cc").write_text("int one;\n")
     text = (ROOT / "CMakeLists.txt").read_text()
@@ -114,12 +115,18 @@ def test_every_way_to_build_has_the_limit(tmp_path):
         "cmake_minimum_required(VERSION 3.25)\nproject(p CXX)\n"
         "include(cmake/AtpJobs.cmake)\nadd_library(one one.cc)\n"
     )
-    subprocess.run(
-        ["cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "b"],
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(MEMINFO.format(1024 * 300))
+    said = subprocess.run(
+        ["cmake", f"-Droot={tmp_path}", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "b"],
         check=True,
         capture_output=True,
+        text=True,
         timeout=120,
     )
     rules = "".join(path.read_text() for path in (tmp_path / "b").rglob("*.ninja"))
-    assert "pool atp_compilers\n  depth = " in rules
+    assert "pool atp_compilers\n  depth = 1\n" in rules
     assert "pool = atp_compilers" in rules
+    if os.cpu_count() > 1:
+        assert said.stderr.startswith("build: 1 compiler(s) at a time on "), said.stderr
+        assert "and 300 MiB are free\n" in said.stderr
