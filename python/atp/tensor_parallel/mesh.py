@@ -181,8 +181,11 @@ def _make(request: Request, options: Any) -> Mesh:
 
 
 def _device_type() -> str:
-    """The device type of tensors in the job's own group: an accelerator's if it has a backend."""
-    accelerator = torch.accelerator.current_accelerator()
+    """The device type of tensors in the job's own group: an accelerator's if it has a backend.
+
+    A torch built with CUDA names that type on a machine without a GPU too: ask for one that is here.
+    """
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None and accelerator.type in str(dist.get_backend_config()):
         return accelerator.type
     return torch.get_default_device().type

@@ -287,3 +287,14 @@ def test_parameters_without_a_placement_are_named_before_anything_is_changed(glo
 
     for text in gloo_ranks.run(2, body, backend="gloo"):
         assert expected in text
+
+
+def test_a_mesh_is_the_processors_where_torch_has_cuda_and_the_machine_no_gpu(gloo_ranks):
+    def accelerator(check_available=False):
+        return None if check_available else torch.device("cuda")
+
+    def body(_rank):
+        torch.accelerator.current_accelerator = accelerator
+        return init_mesh(1, 1).device_mesh.device_type
+
+    assert gloo_ranks.run(1, body, backend="gloo") == ["cpu"]
