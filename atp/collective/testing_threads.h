@@ -4,20 +4,34 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "atp/base/check.h"
 
-// For tests: a process that cannot start more threads, as if it had reached its limit.
+// For tests: how many threads a process has, and one that cannot start more, as if it had reached
+// its limit.
 
 namespace atp::testing {
 
 inline std::size_t thread_count() {
   return static_cast<std::size_t>(
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// Whether the threads beyond `count` have ended. Waits: the kernel lists a thread for a moment
+// after it has been joined.
+inline bool only_threads_left(std::size_t count) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (thread_count() > count) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
 }
 
 // While it lives, there is room for the stacks of this many more threads. (A limit on threads would
