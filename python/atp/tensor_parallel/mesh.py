@@ -183,7 +183,7 @@ def _make(request: Request, options: Any) -> Mesh:
 def _device_type() -> str:
     """The device type of tensors in the job's own group: an accelerator's if it has a backend.
 
-    A torch built with CUDA names that type on a machine without a GPU too: ask for one that is here.
+    A torch built with CUDA names it on a machine without a GPU too, so ask for one that is here.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None and accelerator.type in str(dist.get_backend_config()):
