@@ -73,13 +73,15 @@ def reconfigure(rank, options, timeout):
     dist._reconfigure(1, handles, timeout=timeout)
 
 
-def told(ranks, way, stage, end, *, make=new_group, timeout=LONG, remote=False):
+def told(ranks, way, stage, end, *, make=new_group, timeout=LONG, remote=False, slow=None):
     """(error, seconds) of each other rank, if the victim's process meets this end at that stage."""
     options = way_options(way)
 
     def body(rank):
         if remote:
             _watch._kernel = lambda: f"that of rank {rank}"
+        if rank == slow:
+            _watch._LOOKS_EVERY_S = 5.0
         if make is not reconfigure:
             dist.barrier()
         if rank == VICTIM:
@@ -110,6 +112,13 @@ def told(ranks, way, stage, end, *, make=new_group, timeout=LONG, remote=False):
 def test_the_others_name_at_once_a_rank_that_was_killed(ranks, way, stage):
     for _, seconds in told(ranks, way, {**STAGES, **STAGES_OF_AUTO}[stage], signal.SIGKILL):
         assert seconds < SOON_S
+
+
+@pytest.mark.parametrize("slow", OTHERS)
+def test_a_rank_that_is_slow_to_look_names_it_too(ranks, slow):
+    # The other one hears of the loss first and hangs up, and it is still there.
+    for text, _ in told(ranks, "memory", CONNECTS, signal.SIGKILL, slow=slow):
+        assert f"rank {VICTIM} of" in text and "was lost" in text
 
 
 @pytest.mark.parametrize(

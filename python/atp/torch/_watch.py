@@ -32,6 +32,7 @@ _LEAVES_WITHIN_S = 3.0
 _STORE_SILENT_S = 1.0
 
 _SEPARATOR = "\n"
+_WAS_LOST = "was lost while the group was made: "
 
 _log = logging.getLogger("atp.torch")
 
@@ -92,6 +93,10 @@ class Watch:
             self._failure = str(error).strip().partition("\n")[0] or type(error).__name__
         self._over.set()
         self._thread.join(_LEAVES_WITHIN_S)
+        # A rank that has heard of a loss hangs up, which looks like a loss of that rank.
+        if isinstance(error, RuntimeError) and _WAS_LOST in self._lost:
+            if self._lost not in str(error):
+                raise dist.DistBackendError(self._lost) from error
         if isinstance(error, dist.DistNetworkError):
             raise dist.DistBackendError(self._why_store_failed(error)) from error
 
@@ -136,7 +141,7 @@ class Watch:
                 looks += 1
             if self._failure:
                 who = f"{self._name(self._rank)}, {self._words.partition(_SEPARATOR)[0]},"
-                self._say_lost(f"{who} cannot make the group: {self._failure}")
+                self._lost = self._say_lost(f"{who} cannot make the group: {self._failure}")
             self._store.set(self._key(self._rank), "")  # this process may now end at any time
         except RuntimeError:
             pass  # the store has failed, of which the main thread learns by itself
@@ -166,7 +171,7 @@ class Watch:
             # It may have made the group since, and have ended.
             if why and self._words_of(rank):
                 who = self._words_of(rank).partition(_SEPARATOR)[0]
-                text = f"{self._name(rank)}, {who}, was lost while the group was made: {why}"
+                text = f"{self._name(rank)}, {who}, {_WAS_LOST}{why}"
                 self._end(self._say_lost(text))
                 return
 
@@ -179,8 +184,8 @@ class Watch:
         who, _, rest = self._first.partition(_SEPARATOR)
         if rest and _has_ended(rest.partition(_SEPARATOR)[0]):
             return (
-                f"{self._name(0)}, {who}, was lost while the group was made: its process has "
-                "ended, and so has the store in which the ranks meet"
+                f"{self._name(0)}, {who}, {_WAS_LOST}its process has ended, and so has the store "
+                "in which the ranks meet"
             )
         text = str(error).strip().partition("\n")[0]
         return (
