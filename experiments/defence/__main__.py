@@ -207,8 +207,8 @@ def show(found):
 
 HEAD = (
     "attack", "keys", "before", "during", "after", "kept", "least packets",
-    "bytes out per byte in", "descriptors", "bytes of log", "MB", "processor", "stranger", "packets",
-    "verdict",
+    "bytes out per byte in", "descriptors", "bytes of log", "MB", "processor", "stranger",
+    "packets", "verdict",
 )  # fmt: skip
 
 

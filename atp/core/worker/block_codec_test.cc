@@ -39,6 +39,7 @@ class BlockCodecTest : public ::testing::Test {
     std::vector<std::uint8_t> wire(4 * (end - begin));
     codec(NumberFormat::kBlocks).write(begin, end, As::kIntegers, tensor(), wire.data());
     std::vector<std::int32_t> integers;
+    integers.reserve(end - begin);
     for (std::size_t i = 0; i < end - begin; ++i) {
       integers.push_back(static_cast<std::int32_t>(load_value(wire.data() + 4 * i)));
     }

@@ -139,7 +139,7 @@ class WorkerMembership {
   Instant server_heard_{};
   Instant tree_heard_ = kNever;  // kNever: not yet
   Instant straight_heard_{};
-  Instant straight_since_ = kNever;  // since when only the straight path has answered
+  Instant straight_since_ = kNever;             // since when only the straight path has answered
   Instant straight_returned_ = Instant::min();  // when it answered a JOIN that had to be repeated
   RouteQuestions questions_;
   bool server_unreachable_ = false;
