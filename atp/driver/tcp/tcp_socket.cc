@@ -13,7 +13,6 @@
 #include "atp/base/errno_text.h"
 #include "atp/base/interrupt.h"
 #include "atp/driver/udp/address.h"
-#include "atp/driver/udp/bind_text.h"
 
 namespace atp {
 namespace {

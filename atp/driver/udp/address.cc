@@ -3,11 +3,13 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "atp/base/errno_text.h"
 #include "atp/wire/join.h"
 
 namespace atp {
@@ -231,6 +233,15 @@ Endpoint to_endpoint(const SocketAddress& address) {
   std::memcpy(endpoint.address.data(), &address.ipv6.sin6_addr, 16);
   endpoint.port = ntohs(address.ipv6.sin6_port);
   return endpoint;
+}
+
+std::string bind_text(int error) {
+  switch (error) {
+    case EADDRINUSE: return "address already in use; choose another port";
+    case EADDRNOTAVAIL: return "no interface of this machine has that address";
+    case EACCES: return "permission denied; ports below 1024 usually need root";
+    default: return errno_text(error);
+  }
 }
 
 }  // namespace atp

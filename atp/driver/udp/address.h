@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,5 +55,8 @@ struct SocketAddress {
 // For a socket of this family (AF_INET or AF_INET6). False if IPv4 cannot name the endpoint.
 bool to_socket_address(const Endpoint& endpoint, int family, SocketAddress& out);
 Endpoint to_endpoint(const SocketAddress& address);
+
+// Why bind() refuses an address (this errno), and what to do.
+std::string bind_text(int error);
 
 }  // namespace atp

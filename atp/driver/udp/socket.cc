@@ -14,7 +14,6 @@
 
 #include "atp/base/errno_text.h"
 #include "atp/driver/udp/address.h"
-#include "atp/driver/udp/bind_text.h"
 #include "atp/driver/udp/control_message.h"
 
 namespace atp {
