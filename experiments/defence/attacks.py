@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 
 from experiments.defence.captured import join_elsewhere, join_from, to_all_others, to_its_receiver
+from experiments.defence.connections import Plan, connections, half_open, requests
 from experiments.defence.packets import (
     ARE_YOU_THERE,
     CODES,
@@ -48,17 +49,6 @@ class Row:
     way: str = "udp"
     rate: int = 2000  # packets a second, or connections
     keys: tuple = (False, True)  # for which jobs
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """Of a TCP connection."""
-
-    to: tuple
-    first: bytes = b""
-    each_second: bytes = b""
-    reads: bool = False
-    leaves: bool = False
 
 
 def forever(*makers):
@@ -366,28 +356,6 @@ def icmp_errors(code, captured=False):
                 source, target, payload = seen[number % len(seen)]
             ends = [(ipaddress.ip_address(host), port) for host, port in (source, target)]
             yield code, *ends, payload[:548]
-
-    return make
-
-
-# --- TCP ---
-
-
-def connections(ports, **plan):
-    return lambda w: [Plan(tuple(to), **plan) for to in w.tcp[ports]]
-
-
-def requests(ports, *hosts, path="/metrics"):
-    texts = [f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for host in hosts]
-    return lambda w: [Plan(tuple(to), one, reads=True) for to in w.tcp[ports] for one in texts]
-
-
-def half_open(ports):
-    """SYNs from addresses that never answer."""
-
-    def make(w):
-        for number in itertools.count():  # few addresses: the kernel asks the network for each
-            yield f"10.77.200.{number % 100 + 1}", random.choice(w.tcp[ports])
 
     return make
 
