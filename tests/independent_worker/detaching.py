@@ -11,7 +11,7 @@ REFRESH = 1.0  # seconds
 
 
 class DetachingWorker(Worker):
-    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors, and rule 2's JOINs."""
+    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors, and the unanswered JOINs of rule 1."""
 
     def __init__(self, *arguments, **options):
         self.attach_after, self.return_pause = 0.0, 0.0  # rule 8
@@ -25,8 +25,7 @@ class DetachingWorker(Worker):
         return self.path == TREE
 
     def acquit(self):
-        self.direct_repeats, self.counted_since = 0, NEVER  # rule 1
-        self.suspected_at, self.convicted_at = NEVER, NEVER  # rules 2 and 3
+        self.suspected_at, self.convicted_at = NEVER, NEVER  # rules 1 and 3
 
     def hear(self, path, now):  # rule 5
         if path == STRAIGHT:
@@ -54,12 +53,10 @@ class DetachingWorker(Worker):
     def judge(self, now):  # rule 3: the straight JOIN is answered
         if self.suspected_at == NEVER or self.convicted_at != NEVER:
             return
-        if self.straight_worked and now < self.suspected_at + 0.05:
-            self.detach(now)
-        elif self.tree_answered > self.suspected_at:
+        if self.tree_answered >= self.suspected_at:
             self.acquit()
         else:
-            self.convicted_at = now + 0.1
+            self.convicted_at = now + 0.2
 
     def detach(self, now):  # rule 7
         self.detachments += 1
@@ -87,10 +84,8 @@ class DetachingWorker(Worker):
 
     def take_status(self, packet, body, path, fragment, now):
         super().take_status(packet, body, path, fragment, now)
-        if len(body) >= STATUS.size and STATUS.unpack_from(body)[0] == WAITING:
-            self.direct_repeats = max(0, self.direct_repeats - 1)  # rule 1
-            if path == TREE:
-                self.hear_tree(now)
+        if path == TREE and len(body) >= STATUS.size and STATUS.unpack_from(body)[0] == WAITING:
+            self.hear_tree(now)
 
     def take_refusal(self, code, reason, path, now):  # rule 6, and §2, Refusals, rule 2
         harmless = self.state != JOINING or not self.attached
@@ -103,17 +98,8 @@ class DetachingWorker(Worker):
     def fire(self, stream, now):  # rules 1 and 2
         super().fire(stream, now)
         fragment = next(iter(stream.outstanding.values()))
-        if fragment.repeats < 3 or fragment.kind == EXACT or not self.attached:
+        if fragment.repeats < 2 or fragment.kind == EXACT or not self.attached:
             return
-        fragment.direct_by_timer = True
-        self.counted_since = self.counted_since if self.direct_repeats else now
-        self.direct_repeats += 1
-        if self.direct_repeats >= 3 and self.suspected_at == NEVER and len(self.route) > 1:
+        if self.suspected_at == NEVER and len(self.route) > 1:
             self.suspected_at = now
-            self.straight_worked = self.straight_at >= self.counted_since  # rule 4
             self.enter(self.state)
-
-    def take_parameter(self, packet, body, fragment, now):
-        super().take_parameter(packet, body, fragment, now)
-        if not hasattr(fragment, "direct_by_timer"):
-            self.direct_repeats = 0  # rule 1

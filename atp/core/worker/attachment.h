@@ -56,53 +56,31 @@ class JoinSchedule {
 };
 
 // Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,
-// *Detaching*). A dead switch must not stop the job, and a slow peer must not be taken for a dead
-// switch. So direct repeats by timer are counted, and evidence that the server merely waits, or
-// that the tree still answers, lowers the count.
+// *Detaching*).
 class Attachment {
  public:
-  static constexpr int kDirectRepeatsToDetach = 3;
-  // Repeats that a NACK has asked for are not counted, and if only one direction of a link is dead,
-  // there may be no others. Then the JOINs show it.
+  // If only one direction of a link is dead, there may be no repeats by timer. Then the JOINs show
+  // it.
   static constexpr int kUnansweredJoinsToDetach = 3;
 
   bool attached() const { return !detached_; }
   std::uint32_t detachments() const { return detachments_; }
 
-  // A timer repeated a fragment past all switches. True: it is time to suspect the tree.
-  bool on_direct_repeat(Instant now) {
-    if (direct_repeats_ == 0) counted_since_ = now;
-    return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;
-  }
-  Instant counted_since() const { return counted_since_; }
-  // The suspicion was not confirmed.
-  void acquit() { direct_repeats_ = 0; }
-  // STATUS *waiting for*: a peer is late, so the switch is not dead.
-  void on_waiting_for() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }
-  // A fragment that no timer has repeated directly was answered, so the tree works.
-  void on_answer() { direct_repeats_ = 0; }
-
   void detach(Instant now, const Timing& timing) {
     detached_ = true;
-    direct_repeats_ = 0;
     return_not_before_ = now + return_wait_;
     return_wait_ = return_wait_ == Duration{0} ? timing.return_first
                                                : std::min(2 * return_wait_, timing.return_max);
     ++detachments_;
   }
   bool may_return(Instant now) const { return detached_ && now >= return_not_before_; }
-  void attach() {
-    detached_ = false;
-    direct_repeats_ = 0;
-  }
+  void attach() { detached_ = false; }
 
   bool operator==(const Attachment&) const = default;
 
  private:
   bool detached_ = false;
   std::uint32_t detachments_ = 0;
-  int direct_repeats_ = 0;
-  Instant counted_since_{};
   Duration return_wait_{0};  // the first return is at once
   Instant return_not_before_{};
 };

@@ -31,7 +31,6 @@ struct SentFragment {
   bool exact = false;            // its values go as floats from the start, past all switches
   bool proactive = false;        // sent past the switches because it might overflow
   bool by_timer = false;         // a timer repeated it
-  bool direct_by_timer = false;  // a timer repeated it past all switches
   bool repeated_early = false;   // because later ones were answered (TCP's fast retransmit)
   bool went_straight = false;    // the last DIRECT transmission took the straight path
   bool operator==(const SentFragment&) const = default;

@@ -13,52 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Fires timers until the worker detaches or has sent ten direct repeats. If the switch is alive,
-// JOIN_ACKs come through it and the server reports whom it waits for.
-int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
-  int direct = 0;
-  while (s.worker.attached() && direct < 10) {
-    for (const SentPacket& packet : gradients(s.run_to_timer())) {
-      if (!packet.view().has(ATP_FLAG_DIRECT) || !packet.view().has(ATP_FLAG_RESEND)) continue;
-      ++direct;
-      if (switch_is_alive) {
-        s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(0)}, kTestServer);
-      }
-    }
-    s.receive_ack(s.ack(), kTestServer);
-    if (switch_is_alive) s.receive_ack(s.ack(), kTestSwitch);
-  }
-  return direct;
-}
-
-TEST(WorkerDetaching, ThreeDirectRepeatsByTimerDetach) {
-  WorkerConfig config = WorkerScript::default_config();
-  config.timing.join_refresh = seconds(4);  // or unanswered JOINs show it sooner
-  WorkerScript s(config);
-  s.join();
-  s.submit({1, 2, 3, 4});
-  s.run();
-  EXPECT_EQ(direct_repeats_until_detached(s, false), 3);
-  EXPECT_FALSE(s.worker.attached());
-  bool said_straight = false;
-  for (const SentPacket& join : joins(s.run())) {
-    const auto body = Join::read(join.view().body);
-    EXPECT_TRUE(body->detached);
-    EXPECT_EQ(body->detachments, 1u);
-    said_straight |= join.to == kTestServer;
-  }
-  EXPECT_TRUE(said_straight);
-}
-
-TEST(WorkerDetaching, ALatePeerIsNotADeadSwitch) {
-  WorkerScript s;
-  s.join();
-  s.submit({1, 2, 3, 4});
-  s.run();
-  EXPECT_EQ(direct_repeats_until_detached(s, true), 10);
-  EXPECT_TRUE(s.worker.attached());
-}
-
 TEST(WorkerDetaching, ThreeJoinsThatOnlyTheStraightPathAnswersDetach) {
   WorkerScript s;
   s.join();
@@ -68,7 +22,7 @@ TEST(WorkerDetaching, ThreeJoinsThatOnlyTheStraightPathAnswersDetach) {
     s.receive_ack(s.ack(), kTestServer);
   }
   const Duration first = Timing{}.join_first;
-  EXPECT_EQ(s.now, joined + Timing{}.join_refresh + (1 + 2 + 4) * first + 2 * first);
+  EXPECT_EQ(s.now, joined + Timing{}.join_refresh + (1 + 2 + 4) * first + 4 * first);
 }
 
 TEST(WorkerDetaching, ARefusalThroughTheTreeMakesItDetach) {
@@ -392,6 +346,63 @@ std::optional<Event> told_of_detaching(WorkerScript& s, Duration time, bool stra
   return told;
 }
 
+// Runs the worker to its first repeat with RESEND.
+void repeat_urgently(WorkerScript& s) {
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  for (bool resent = false; !resent;) {
+    for (const SentPacket& packet : gradients(s.run_to_timer())) {
+      resent |= packet.view().has(ATP_FLAG_RESEND);
+    }
+  }
+}
+
+TEST(WorkerDetaching, ARepeatWithResendAsksTheTreeWhichHasAMoment) {
+  struct Row {
+    const char* name;
+    bool straight, tree;  // answers JOINs
+    int after_ms;
+    bool attached;
+  };
+  const Row rows[] = {
+      {"the tree still has a moment", true, false, 199, true},
+      {"the tree is silent", true, false, 200, false},
+      {"a rank is late", true, true, 5000, true},
+      {"both paths are silent", false, false, 1000, true},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    WorkerConfig config = WorkerScript::default_config();
+    config.timing.join_refresh = seconds(4);  // or unanswered JOINs show it sooner
+    WorkerScript s(config);
+    repeat_urgently(s);
+    told_of_detaching(s, milliseconds(row.after_ms), row.straight, row.tree);
+    EXPECT_EQ(s.worker.attached(), row.attached);
+  }
+}
+
+TEST(WorkerDetaching, ItsTreeIsAskedAgainAtEachRepeat) {
+  WorkerScript s;
+  repeat_urgently(s);
+  told_of_detaching(s, seconds(10), true, true);
+  EXPECT_TRUE(s.worker.attached());
+  const Instant dead = s.now;
+  while (s.worker.attached() && s.now < dead + seconds(4)) {
+    told_of_detaching(s, milliseconds(10), true, false);
+  }
+  EXPECT_LE(s.now - dead, seconds(2));
+}
+
+TEST(WorkerDetaching, AnIcmpErrorEndsThePatience) {
+  WorkerScript s;
+  repeat_urgently(s);
+  told_of_detaching(s, milliseconds(100), true, false);
+  EXPECT_TRUE(s.worker.attached());
+  lose_the_switch(s);
+  EXPECT_FALSE(s.worker.attached());
+}
+
 TEST(WorkerDetaching, AfterASilenceOfBothPathsTheSwitchHasTimeToBeFound) {
   struct Row {
     const char* name;
@@ -452,7 +463,7 @@ TEST(WorkerDetaching, AServerThatReturnsFromAPauseBlamesNoSwitch) {
   const auto event = s.worker.poll_event();
   ASSERT_TRUE(event);
   EXPECT_EQ(event->kind, EventKind::kHeard);
-  s.advance(milliseconds(300));
+  s.advance(milliseconds(150));
   s.run();
   EXPECT_TRUE(s.worker.attached());
   s.receive_ack(s.ack(), kTestSwitch);

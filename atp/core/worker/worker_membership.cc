@@ -164,7 +164,7 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   MembershipChange change;
   if (turn.now >= suspicion_end(config)) {
     if (turn.now >= convicted_) change = detach(turn);
-    acquit_tree();
+    suspected_ = convicted_ = kNever;
   }
   if (turn.now >= detaching_told_at_) tell_of_detaching(turn);
   if (turn.now >= silence_told_at(config)) {

@@ -63,12 +63,10 @@ class WorkerMembership {
   // Any message from the server.
   void hear_server(WorkerTurn& turn, Path path);
 
-  // A timer repeated a fragment past all switches.
-  void on_direct_repeat(WorkerTurn& turn);
-  // A fragment is complete, so no rank is missing. `direct_by_timer`: a timer repeated it past all
-  // switches.
-  void on_answer(WorkerTurn& turn, bool direct_by_timer) {
-    if (!direct_by_timer) attachment_.on_answer();
+  // A timer repeated a fragment with RESEND: a rank is late, or the tree is dead.
+  void on_resend(WorkerTurn& turn) { suspect_tree(turn); }
+  // A fragment is complete, so no rank is missing.
+  void on_answer(WorkerTurn& turn) {
     if (waiting_since_ != kNever || !missing_.empty()) end_waiting(turn);
   }
 
@@ -100,10 +98,9 @@ class WorkerMembership {
   MembershipChange check_silence(WorkerTurn& turn);
   void hear_tree(Instant now);
   void hear_straight(const WorkerTurn& turn);
-  void suspect_tree(WorkerTurn& turn, bool straight_works);
+  void suspect_tree(WorkerTurn& turn);
   void suspect_tree_without_answers(WorkerTurn& turn);
   MembershipChange judge_tree(WorkerTurn& turn);
-  void acquit_tree();
   bool is_unproven(const WorkerConfig& config, const StatusMessage& status) const;
   Failure with_hint(Failure failure) const;
   Failure server_lost(const WorkerConfig& config) const;
@@ -143,9 +140,8 @@ class WorkerMembership {
   Instant straight_returned_ = Instant::min();  // when it answered a JOIN that had to be repeated
   RouteQuestions questions_;
   bool server_unreachable_ = false;
-  Instant suspected_ = kNever;   // when the tree became suspect; a straight answer confirms it
-  bool straight_works_ = false;  // seen before the suspicion, or ICMP reported the parent
-  Instant convicted_ = kNever;   // when the tree counts as dead, unless it answers before
+  Instant suspected_ = kNever;  // when the tree became suspect; a straight answer confirms it
+  Instant convicted_ = kNever;  // when the tree counts as dead, unless it answers before
   Instant parent_unreachable_ = Instant::min();  // when an ICMP error about it came last
   Instant detaching_told_at_ = kNever;  // when to tell the application that the worker is detached
   bool detaching_told_ = false;

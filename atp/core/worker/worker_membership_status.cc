@@ -106,7 +106,6 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
 
 void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status,
                                       bool is_answer) {
-  attachment_.on_waiting_for();
   no_room_.reset();  // the job has room after all: only its ranks get this
   // Ranks that disagree are also told about fragments that they have not sent themselves. It is
   // more useful to report that others have not sent what this rank waits for.
@@ -206,6 +205,9 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
                                                        const Endpoint& by,
                                                        const StatusMessage& status) {
   if (!is_meant(turn, status)) return {};
+  const Refusal said = status.refusal();
+  // Somebody has taken a JOIN of this rank to a node to which its route did not lead it.
+  if (said.arrived_at != said.meant_for && said.meant_for != by) return ignored(turn);
   // A member that is refused through the tree has a bad tree, not a bad membership: a switch
   // returned with a smaller K, a full table or another list of upstreams. The straight path still
   // works. The same holds for a new job for which a switch has no room.
@@ -225,14 +227,13 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.code = FailureCode::kRankTaken;
     if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
   } else {
-    const Refusal refusal = status.refusal();
     failure.code = FailureCode::kRefused;
-    failure.reason = refusal.reason;
-    failure.expected = refusal.expected;
-    failure.found = refusal.found;
-    failure.other = refusal.holders;
-    failure.arrived_at = refusal.arrived_at;
-    failure.meant_for = refusal.meant_for;
+    failure.reason = said.reason;
+    failure.expected = said.expected;
+    failure.found = said.found;
+    failure.other = said.holders;
+    failure.arrived_at = said.arrived_at;
+    failure.meant_for = said.meant_for;
   }
   if (detaches) {
     failure.endpoint = by;

@@ -21,10 +21,6 @@ class Member {
     membership.start(now, config);
   }
 
-  void answer(bool direct_by_timer) {
-    WorkerTurn t = turn();
-    membership.on_answer(t, direct_by_timer);
-  }
   WorkerTurn turn() { return {{now, config, counters, out}, tensors, events}; }
   void advance(Duration by) { now += by; }
 
@@ -78,16 +74,13 @@ class Member {
     WorkerTurn t = turn();
     return membership.handle_status(t, path, packet, status, pending);
   }
-  // Reports a direct repeat; the server answers a straight JOIN, if one is sent.
-  MembershipChange repeat_direct() {
+  // ICMP reports the parent, and the server answers straight.
+  MembershipChange lose_parent() {
     WorkerTurn t = turn();
-    membership.on_direct_repeat(t);
+    membership.handle_unreachable(t, config.route.front());
     const MembershipChange change = hear(Path::kStraight);
     if (change.new_path) ++detachments;
     return change;
-  }
-  void detach() {
-    while (!repeat_direct().new_path) continue;
   }
   void join() {
     run();
@@ -189,33 +182,13 @@ TEST(WorkerMembership, ASilentTreeDetachesAndASilentServerFails) {
   EXPECT_EQ(server.now, heard + server.membership.lease(server.config));
 }
 
-TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeWorks) {
-  Member member;
-  member.join();
-  EXPECT_FALSE(member.repeat_direct().new_path);
-  EXPECT_FALSE(member.repeat_direct().new_path);
-  member.hear(Path::kStraight, StatusMessage{.code = StatusCode::kWaitingFor});
-  EXPECT_FALSE(member.repeat_direct().new_path) << "the server only waits, which lowers the count";
-  member.answer(true);
-  EXPECT_TRUE(member.repeat_direct().new_path) << "an answer to a direct repeat shows nothing";
-  EXPECT_EQ(member.news_after_questions(), (std::vector{EventKind::kDetached}));
-  EXPECT_FALSE(member.repeat_direct().new_path) << "it is detached already";
-
-  Member answered;
-  answered.join();
-  answered.repeat_direct();
-  answered.repeat_direct();
-  answered.answer(false);
-  EXPECT_FALSE(answered.repeat_direct().new_path) << "the tree works, so the count restarts";
-}
-
 TEST(WorkerMembership, WithoutASwitchThereIsNothingToDetachFrom) {
   WorkerConfig config = WorkerScript::default_config();
   config.route.pop_front();
   Member member(config);
   member.run();
   ASSERT_TRUE(member.hear(Path::kTree).agreed);
-  for (int i = 0; i < 10; ++i) EXPECT_FALSE(member.repeat_direct().new_path);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(member.lose_parent().new_path);
   EXPECT_TRUE(member.membership.attached());
 }
 
@@ -223,7 +196,7 @@ TEST(WorkerMembership, ReturnsOnTheAnswerToItsOwnProbeThroughTheTree) {
   Member member;
   member.join();
   JoinAck stale = member.ack();
-  member.detach();
+  EXPECT_TRUE(member.lose_parent().new_path);
   EXPECT_EQ(member.news_after_questions(), (std::vector{EventKind::kDetached}));
   EXPECT_FALSE(member.hear(Path::kTree, stale).new_path) << "an answer from before it detached";
   EXPECT_FALSE(member.hear(Path::kStraight).new_path) << "an answer around the tree";
@@ -231,7 +204,7 @@ TEST(WorkerMembership, ReturnsOnTheAnswerToItsOwnProbeThroughTheTree) {
   EXPECT_TRUE(member.membership.attached());
   EXPECT_EQ(member.news(), (std::vector{EventKind::kAttached}));
 
-  member.detach();
+  EXPECT_TRUE(member.lose_parent().new_path);
   member.run();
   EXPECT_FALSE(member.hear(Path::kTree).new_path) << "the second return waits";
   member.advance(member.config.timing.return_first);

@@ -30,7 +30,7 @@ void WorkerMembership::hear_straight(const WorkerTurn& turn) {
 void WorkerMembership::hear_tree(Instant now) {
   tree_heard_ = now;
   straight_since_ = kNever;
-  if (convicted_ != kNever) acquit_tree();
+  if (convicted_ != kNever) suspected_ = convicted_ = kNever;
 }
 
 MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const Endpoint& whom) {
@@ -38,25 +38,19 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
     server_unreachable_ = true;
   } else if (whom == parent(turn.config)) {
     // This host also reports such errors when it loses its own link, and then about every peer.
+    if (parent_unreachable_ < suspected_) suspected_ = convicted_ = kNever;
     parent_unreachable_ = turn.now;
     if (!joined()) return detach(turn);
-    suspect_tree(turn, true);
+    suspect_tree(turn);
   }
   return {};
 }
 
-void WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
-  if (!has_switch(turn.config) || !attachment_.on_direct_repeat(turn.now)) return;
-  suspect_tree(turn, straight_heard_ >= attachment_.counted_since());
-}
-
-// If the server answers on the straight path at once, the tree is at fault. If not, the server may
-// be dead or stopped, or this host may have lost its link.
-void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
-  if (!attached() || suspected_ != kNever) return;
+// Asks both paths. A rank may be late; or the server may be dead or stopped, or this host may have
+// lost its link.
+void WorkerMembership::suspect_tree(WorkerTurn& turn) {
+  if (!attached() || suspected_ != kNever || !has_switch(turn.config)) return;
   suspected_ = turn.now;
-  straight_works_ = straight_works;
-  questions_.begin(turn.now, turn.config.timing);
   join_again(turn.now, turn.config.timing);
 }
 
@@ -64,44 +58,43 @@ void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
 void WorkerMembership::suspect_tree_without_answers(WorkerTurn& turn) {
   const bool is_one_sided =
       straight_join_.answered() && tree_join_.unanswered() >= Attachment::kUnansweredJoinsToDetach;
-  if (joined() && is_one_sided && has_switch(turn.config)) suspect_tree(turn, false);
+  if (joined() && is_one_sided) suspect_tree(turn);
 }
 
 // The straight path has answered. If it had been silent too, or was slow, the server may have
-// returned from a pause, and the tree with it; so the tree gets a moment to answer as well.
+// returned from a pause, and the tree with it; so the tree gets a moment to answer as well, unless
+// ICMP has reported the parent and the server answers at once.
 MembershipChange WorkerMembership::judge_tree(WorkerTurn& turn) {
   if (suspected_ == kNever || convicted_ != kNever) return {};
   const Duration first = turn.config.timing.join_first;
-  if (straight_works_ && turn.now <= suspected_ + first) return detach(turn);
-  if (tree_heard_ != kNever && tree_heard_ > suspected_) {
-    acquit_tree();
+  const bool is_reported = parent_unreachable_ >= suspected_;
+  if (is_reported && turn.now <= suspected_ + first) return detach(turn);
+  if (tree_heard_ != kNever && tree_heard_ >= suspected_) {
+    suspected_ = kNever;
   } else {
-    convicted_ = turn.now + 2 * first;
+    convicted_ = turn.now + 4 * first;
   }
   return {};
-}
-
-void WorkerMembership::acquit_tree() {
-  suspected_ = convicted_ = kNever;
-  attachment_.acquit();
 }
 
 // --- detaching and returning
 
 // If this host's link has just returned, the host looks for the Ethernet address of each neighbour
-// anew, once a second: it may find the server long before the switch.
+// anew, once a second: it may find the server long before the switch. A link that was down for a
+// moment only has left no other trace than the tree's silence.
 Instant WorkerMembership::tree_asked_from(const Timing& timing) const {
-  return straight_returned_ + timing.join_refresh * 5 / 4 -
-         RouteQuestions::kRounds * timing.join_first;
+  const bool is_silent = convicted_ != kNever && tree_heard_ != kNever;
+  const Instant lost = is_silent ? std::max(straight_returned_, tree_heard_) : straight_returned_;
+  return lost + timing.join_refresh * 3 / 2 - RouteQuestions::kRounds * timing.join_first;
 }
 
 MembershipChange WorkerMembership::detach(WorkerTurn& turn, const Failure& refusal) {
   if (!in_job() || !has_switch(turn.config) || !attached()) return {};
   attachment_.detach(turn.now, turn.config.timing);
-  suspected_ = convicted_ = kNever;
   turn.count(WorkerCounter::kDetachments);
   refused_by_tree_ = refusal;
   questions_.begin(std::max(turn.now, tree_asked_from(turn.config.timing)), turn.config.timing);
+  suspected_ = convicted_ = kNever;
   // An ICMP error has named the parent already.
   const bool is_known = parent_unreachable_ >= questions_.begun();
   detaching_told_at_ = is_known ? turn.now : questions_.end(turn.config.timing);

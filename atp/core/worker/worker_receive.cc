@@ -117,7 +117,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), held_back_)) {
     turn.count(WorkerCounter::kWindowCutsEcn);
   }
-  membership_.on_answer(turn, fragment.direct_by_timer);
+  membership_.on_answer(turn);
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
   stream.last_progress = turn.now;

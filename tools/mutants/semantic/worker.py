@@ -268,13 +268,6 @@ JOINING = [
         "if (joined()) on_unknown_job(turn);",
     ),
     Rule("nothing is repeated after *unknown job*", STATUS, "  repeat_after_join_ = true;\n", ""),
-    Rule("*waiting for* is no sign of life", STATUS, "  attachment_.on_waiting_for();\n", ""),
-    Rule(
-        "answers are no sign of life",
-        "atp/core/worker/worker_membership.h",
-        "    if (!direct_by_timer) attachment_.on_answer();\n",
-        "",
-    ),
     Rule(
         "a JOIN that renews a lease is not repeated before the next is due",
         ATTACHMENT,
@@ -283,15 +276,33 @@ JOINING = [
     ),
     Rule(
         "a worker does not suspect its tree",
-        ATTACHMENT,
-        "return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;",
-        "return false;",
+        "atp/core/worker/worker_send.cc",
+        "    membership_.on_resend(turn);\n",
+        "",
+    ),
+    Rule(
+        "the tree has no longer than half of the time to answer",
+        MEMBERSHIP_TREE,
+        "convicted_ = turn.now + 4 * first;",
+        "convicted_ = turn.now + 2 * first;",
+    ),
+    Rule(
+        "an ICMP error adds nothing to a suspicion",
+        MEMBERSHIP_TREE,
+        "    if (parent_unreachable_ < suspected_) suspected_ = convicted_ = kNever;\n",
+        "",
     ),
     Rule(
         "a worker returns to its tree at once each time",
         ATTACHMENT,
         "return_not_before_ = now + return_wait_;",
         "return_not_before_ = now;",
+    ),
+    Rule(
+        "a node to which a JOIN was taken ends the joining",
+        "atp/core/worker/worker_membership_status.cc",
+        "if (said.arrived_at != said.meant_for && said.meant_for != by) return ignored(turn);",
+        "",
     ),
     Rule(
         "a switch is named although this host's link has just returned",
