@@ -11,7 +11,7 @@ REFRESH = 1.0  # seconds
 
 
 class DetachingWorker(Worker):
-    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors, and the unanswered JOINs of rule 1."""
+    """Numbers of rules are those of *Detaching*. It leaves out ICMP errors, and rule 1's JOINs."""
 
     def __init__(self, *arguments, **options):
         self.attach_after, self.return_pause = 0.0, 0.0  # rule 8

@@ -27,12 +27,12 @@ struct SentFragment {
   Instant last_sent{};
   Rung rung = Rung::kNone;  // the rung that its repeats have reached
   bool answered = false;
-  bool float_mode = false;       // its values go as floats
-  bool exact = false;            // its values go as floats from the start, past all switches
-  bool proactive = false;        // sent past the switches because it might overflow
-  bool by_timer = false;         // a timer repeated it
-  bool repeated_early = false;   // because later ones were answered (TCP's fast retransmit)
-  bool went_straight = false;    // the last DIRECT transmission took the straight path
+  bool float_mode = false;      // its values go as floats
+  bool exact = false;           // its values go as floats from the start, past all switches
+  bool proactive = false;       // sent past the switches because it might overflow
+  bool by_timer = false;        // a timer repeated it
+  bool repeated_early = false;  // because later ones were answered (TCP's fast retransmit)
+  bool went_straight = false;   // the last DIRECT transmission took the straight path
   bool operator==(const SentFragment&) const = default;
 };
 
