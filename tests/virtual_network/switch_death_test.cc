@@ -31,7 +31,7 @@ Plan long_plan(std::uint16_t world_size) {
 class SwitchDeath : public testing::TestWithParam<double> {};  // probability of an ICMP error
 
 TEST_P(SwitchDeath, RanksSurviveALastingDeathByDetaching) {
-  Plan plan = steady_plan(3, 200, 40, milliseconds(5));
+  Plan plan = steady_plan(3, 1000, 40, milliseconds(5));
   plan.report_unreachable = GetParam();
   World world(plan);
   world.run_for(milliseconds(200));
