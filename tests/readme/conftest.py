@@ -12,7 +12,7 @@ from lab.requirements import privileged
 from tests.pages import REPOSITORY
 
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
-LIMIT_S = 200
+LIMIT_S = 400
 TRAIN = """
 import os, time, torch, torch.distributed as dist, atp.torch
 dist.init_process_group("atp")
