@@ -287,6 +287,12 @@ JOINING = [
         "convicted_ = turn.now + 2 * first;",
     ),
     Rule(
+        "a silent switch is named before this host may have found it again",
+        MEMBERSHIP_TREE,
+        "is_silent ? std::max(straight_returned_, tree_heard_) : straight_returned_",
+        "straight_returned_",
+    ),
+    Rule(
         "an ICMP error adds nothing to a suspicion",
         MEMBERSHIP_TREE,
         "    if (parent_unreachable_ < suspected_) suspected_ = convicted_ = kNever;\n",
