@@ -64,7 +64,7 @@ def test_the_page_on_the_simulator_counts_the_rules():
 
 
 def test_the_command_of_that_page_selects_the_rules_in_source_files():
-    """Testing them takes hours; CI tests twelve of all mutants (.ci/checks)."""
+    """Testing them takes hours; CI tests six of all mutants (.ci/checks)."""
     program, *words = command("docs/simulator.md", "tools/mutate --layers seeds")
     assert program == "tools/mutate"
     listed = mutate(*words, "--list")
