@@ -63,7 +63,7 @@ class WorkerMembership {
   // Any message from the server.
   void hear_server(WorkerTurn& turn, Path path);
 
-  // A timer repeated a fragment with RESEND: a rank is late, or the tree is dead.
+  // A timer repeated a fragment on rung 2 or 3: a rank is late, or the tree is dead.
   void on_resend(WorkerTurn& turn) { suspect_tree(turn); }
   // A fragment is complete, so no rank is missing.
   void on_answer(WorkerTurn& turn) {

@@ -192,7 +192,7 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   fragment.went_straight = how.straight;
   if (cause == Cause::kTimeout || cause == Cause::kProbe) fragment.by_timer = true;
   // A fragment that goes straight from the start says nothing about the tree.
-  if (cause == Cause::kTimeout && (how.flags & ATP_FLAG_RESEND) != 0 && !fragment.exact) {
+  if (cause == Cause::kTimeout && how.rung >= Rung::kResend && !fragment.exact) {
     membership_.on_resend(turn);
   }
   return true;

@@ -281,6 +281,12 @@ JOINING = [
         "",
     ),
     Rule(
+        "a worker whose values go as floats does not suspect its tree",
+        "atp/core/worker/worker_send.cc",
+        "how.rung >= Rung::kResend && !fragment.exact",
+        "(how.flags & ATP_FLAG_RESEND) != 0 && !fragment.exact",
+    ),
+    Rule(
         "the tree has no longer than half of the time to answer",
         MEMBERSHIP_TREE,
         "convicted_ = turn.now + 4 * first;",
