@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,9 @@ int run_program(CommandLine& program, const std::vector<std::string>& arguments)
   } catch (const CommandError& error) {
     print_error(program, error.what());
     return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    print_error(program, "no memory left: raise its limit (ulimit -v, or that of the container)");
+    return kOperationFailed;
   } catch (const std::exception& error) {
     print_error(program, error.what());
     return kOperationFailed;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "atp/base/interrupt.h"
@@ -105,7 +106,14 @@ void OwnServer::run() {
   Driven<Server> node(server_, [this](Instant now) { return on_round(now); });
   std::optional<Keyring> keys;
   if (key_) keys.emplace(Keyring::Side::kNode, std::vector<Tenant>{*key_});
-  EventLoop<Driven<Server>>(socket_, node, *waker_, keys ? &*keys : nullptr).run();
+  EventLoop<Driven<Server>> loop(socket_, node, *waker_, keys ? &*keys : nullptr);
+  for (;;) {
+    try {
+      return loop.run();
+    } catch (const std::bad_alloc&) {
+      continue;  // it costs a packet, as a loss would, but not the job
+    }
+  }
 }
 
 Instant OwnServer::on_round(Instant now) {

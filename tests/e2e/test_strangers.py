@@ -78,6 +78,38 @@ def test_idle_clients_of_a_switch_stop_neither_readers_nor_sums(cluster, few_des
     assert len(said) < 1000 and said.count("closing the oldest") == 1, said
 
 
+def give_no_more_memory(pid):
+    """Whatever the node's own limit allows."""
+    with open(f"/proc/{pid}/statm") as file:
+        mapped = int(file.read().split()[0]) * resource.getpagesize()
+    resource.prlimit(pid, resource.RLIMIT_AS, (mapped + (3 << 20), resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("role", ["server", "switch"])
+def test_a_job_for_which_the_system_has_no_memory_is_refused_and_the_others_go_on(cluster, role):
+    server = cluster.start_server("--lease", "3")
+    switch = cluster.start_switch()
+    first = cluster.start_ranks(2, cluster.endless_bench(), ATP_JOB="1")
+    cluster.wait_until(lambda: "values per fragment" in first[0].output(), "the job", SECONDS)
+    node = server if role == "server" else switch
+    address = getattr(cluster, f"{role}_address")
+    give_no_more_memory(node.popen.pid)
+    second = cluster.start_ranks(2, cluster.bench("-e", "4K"), ATP_JOB="2")
+    for rank in second:  # they go around a switch
+        assert rank.wait(SECONDS) == (1 if role == "server" else 0), rank.output()
+        if role == "server":
+            assert f"server {address} refused " in rank.output(), rank.output()
+            assert " MiB there, and only 0 MiB of the memory" in rank.output(), rank.output()
+    cluster.wait_until(lambda: "refused (" in node.output(), "a line of the log", SECONDS)
+    assert node.running() and all(rank.running() for rank in first)
+    assert answers(cluster, address)
+    resource.prlimit(
+        node.popen.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    )
+    for rank in cluster.start_ranks(2, cluster.bench("-e", "4K"), ATP_JOB="3"):
+        assert rank.wait(SECONDS) == 0, rank.output()
+
+
 def test_idle_clients_of_the_view_keep_no_reader_out(cluster, few_descriptors):
     cluster.start_server()
     port = free_ports(1)[0]

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
@@ -266,6 +268,24 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
   }
   log_info("serving metrics at http://{}/metrics", to_string(service.value()->address()));
   return std::move(service).value();
+}
+
+void run_without_fail(const std::function<void()>& loop) {
+  constexpr std::chrono::minutes kBetweenLines{1};
+  auto next_line = std::chrono::steady_clock::now();
+  for (;;) {
+    try {
+      return loop();
+    } catch (const std::bad_alloc&) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now < next_line) continue;
+      next_line = now + kBetweenLines;
+      std::fputs(
+          "atp: the system gives this node no more memory, so it may drop packets: raise its limit "
+          "(ulimit -v, or that of the container)\n",
+          stderr);
+    }
+  }
 }
 
 void reload(NodeKeys* keys) {

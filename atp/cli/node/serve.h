@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,10 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
 
 enum class ServeEnd { kSignal, kDrained };
 
+// Runs the loop until it ends. If the system refuses memory, that costs a packet, as a loss would,
+// or a line of the log, but not the jobs that the node serves.
+void run_without_fail(const std::function<void()>& loop);
+
 // What a node logs about its jobs by itself, and the course of a drain: checked a few times per
 // second.
 template <class Node>
@@ -228,7 +233,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   EventLoop loop(socket, driven, *waker.value(), ring);
   driver = &loop;
   announce(role, socket, options);
-  loop.run();
+  run_without_fail([&] { loop.run(); });
   watch.log_failures();  // since the last look
   reporter.report(clock_now(), snapshot());
   const bool drained = watch.drained() && !StopSignals::has_come();

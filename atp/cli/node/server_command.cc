@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "atp/base/system_random.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/command/machine.h"
 #include "atp/cli/node/lanes.h"
 #include "atp/cli/node/serve.h"
 #include "atp/core/dataplane/switch_state.h"
@@ -64,6 +66,9 @@ ServeEnd serve_one(const ServerOptions& options) {
   config.wmax = options.window;
   config.timing.lease = Duration(static_cast<Duration::rep>(options.lease_s * 1e9));
   config.max_value_count = value_count(options.serve, listen);
+  // Jobs touch their memory later, and a container's kernel then kills whoever has too much.
+  config.memory_limit_bytes = static_cast<std::size_t>(
+      std::min<std::uint64_t>(config.memory_limit_bytes, obtainable_memory() / 4 * 3));
   const UdpSocket socket = open_socket(listen);
   Server node(config);
   log_debug("window {} packets, {} values", config.wmax, config.max_value_count);
@@ -74,6 +79,7 @@ ServeEnd serve_one(const ServerOptions& options) {
                 {"status_detached", "notice of detached ranks", "notices of detached ranks"},
                 {"status_operation_mismatch", "notice of ranks that disagree about operations",
                  "notices of ranks that disagree about operations"},
+                {"drop_refused", "JOIN refused", "JOINs refused"},
                 {"process_stopped_ms", "millisecond in which this process was stopped",
                  "milliseconds in which this process was stopped"}},
                [](CounterSnapshot&) {});

@@ -103,6 +103,7 @@ ServeEnd serve_one(const SwitchOptions& options) {
                 {"trees_dropped", "job ended", "jobs ended"},
                 {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
                 {"leases_ended", "rank lost", "ranks lost"},
+                {"drop_refused", "JOIN refused", "JOINs refused"},
                 {"process_stopped_ms", "millisecond in which this process was stopped",
                  "milliseconds in which this process was stopped"}},
                [&](CounterSnapshot& counters) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "atp/core/dataplane/answers.h"
+#include "atp/core/system_memory.h"
 
 namespace atp {
 namespace {
@@ -82,7 +83,8 @@ Refusal judge_room(const SwitchTurn& turn, const Join& join) {
   const std::size_t left = turn.config.tree_memory_bytes - turn.state.trees.bytes();
   const std::size_t needed =
       Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
-  return needed > left ? memory_refusal(left, needed) : Refusal{};
+  if (needed > left) return memory_refusal(left, needed);
+  return system_gives(needed) ? Refusal{} : memory_refusal(0, needed);
 }
 
 // Checks what the tenant's jobs may hold together.

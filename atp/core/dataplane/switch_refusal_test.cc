@@ -2,6 +2,7 @@
 
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
+#include "atp/core/testing_little_memory.h"
 #include "atp/core/testing_quotas.h"
 
 // JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).
@@ -229,6 +230,17 @@ Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0, std::uint16
   atp_store32(&bytes[ATP_AT_JOB], job);
   atp_store16(&bytes[ATP_AT_TENANT], tenant);
   return bytes;
+}
+
+TEST(SwitchRefusal, AJobForWhichTheSystemHasNoMemoryIsRefusedAndTheOthersGoOn) {
+  Rig rig;
+  relayed(rig.in(child(0), join(0)));
+  {
+    const LittleMemory little(std::size_t{2} << 20);
+    expect_refused(rig, join_of_job(2), memory_refusal(0, 1));
+    relayed(rig.in(child(0), join(0)));
+  }
+  relayed(rig.in(child(0), join_of_job(2)));
 }
 
 TEST(SwitchRefusal, TenantsHoldNoMoreThanTheirQuota) {

@@ -1,5 +1,6 @@
 // How ranks join, and which JOINs are rejected (docs/protocol.md §2).
 #include <algorithm>
+#include <new>
 
 #include "atp/core/server/job.h"
 
@@ -61,7 +62,7 @@ void Job::handle_join(ServerTurn& turn, const Arrival& in, const Join& join) {
   if (joining()) {
     terms_.value_count = std::min(terms_.value_count, join.max_value_count);
     complete_if_all_in(turn);
-    if (joining()) answer_missing(turn, in.from, rank, path_flag);
+    if (joining() && !finished_) answer_missing(turn, in.from, rank, path_flag);
     return;
   }
   acknowledge(turn, in.from, rank, {join.detachments, join.detached}, path_flag);
@@ -103,8 +104,15 @@ void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::ui
 
 void Job::complete_if_all_in(ServerTurn& turn) {
   if (!joining() || joined(turn) != members_.all()) return;
+  // The system would have given the memory when the job began, but others have taken it since. So
+  // the job ends, and its ranks' next JOINs are refused.
+  try {
+    aggregation_.emplace(terms_, turn.config);
+  } catch (const std::bad_alloc&) {
+    finished_ = true;
+    return;
+  }
   joining_at_ = kNever;
-  aggregation_.emplace(terms_, turn.config);
   acknowledge_all(turn);
   detached_at_ = turn.now + turn.config.timing.join_refresh;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "atp/core/server/server_harness.h"
+#include "atp/core/testing_little_memory.h"
 #include "atp/core/testing_quotas.h"
 
 // How much strangers can make a server hold: one packet makes a job, so the number of jobs and
@@ -223,6 +224,89 @@ TEST(Limits, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
   EXPECT_EQ(refusal.expected, 1024u);
   EXPECT_GT(refusal.found, 70u << 20);
   EXPECT_EQ(h.server.job_count(), 0u);
+}
+
+constexpr std::size_t kRoom = std::size_t{8} << 20;
+
+// 1,024 fragments of 2,226 values per stream: more than kRoom, and less than the server's limit.
+TestJoin large_join(const ServerHarness& h, std::uint32_t job, Rank rank) {
+  TestJoin join = h.join_of(rank, 2, false);
+  join.job.job = job;
+  join.body.stream_count = 8;
+  join.body.max_value_count = ATP_VALUES_MAX;
+  return join;
+}
+
+ServerConfig config_of_large_jobs() {
+  ServerConfig config = ServerHarness::small_config();
+  config.wmax = 1024;
+  config.max_value_count = ATP_VALUES_MAX;
+  return config;
+}
+
+TEST(Limits, AJobForWhichTheSystemHasNoMemoryIsRefusedAndTheOthersGoOn) {
+  ServerHarness h(config_of_large_jobs());
+  const TestJoin large = large_join(h, 7, 0);
+  const std::size_t needed = Job::bytes_needed(large.job, large.body, config_of_large_jobs());
+  h.join_all(2, false);
+  h.out.clear();
+  {
+    const LittleMemory little(kRoom);
+    h.join(worker_endpoint(0), large);
+    const auto refused = h.take(StatusCode::kRefused);
+    ASSERT_EQ(refused.size(), 1u);
+    EXPECT_EQ(refused[0].status().refusal(), memory_refusal(0, needed));
+    EXPECT_EQ(refused[0].status().nonce, large.body.nonce);
+    EXPECT_EQ(h.count(ServerCounter::kDropRefused), 1u);
+    EXPECT_EQ(h.server.job_count(), 1u);
+
+    for (Rank r = 0; r < 2; ++r) h.gradient(worker_endpoint(r), {.ranks = RankSet::of(r)});
+    EXPECT_EQ(h.take(PacketType::kParameter).size(), 2u) << "the other job goes on";
+    EXPECT_FALSE(refusal_of(h, {8, 1})) << "a job that fits";
+  }
+  h.join(worker_endpoint(0), large);
+  EXPECT_TRUE(h.take(StatusCode::kRefused).empty()) << "there is memory again";
+  EXPECT_TRUE(h.server.knows_job(7));
+}
+
+TEST(Limits, AJobWhoseMemoryIsGoneByTheTimeAllHaveJoinedEndsAndIsRefused) {
+  struct Row {
+    const char* name;
+    std::uint8_t flags;  // of the last JOIN
+    bool needs_a_timer;
+  };
+  const Row rows[] = {
+      {"a JOIN through the tree completes it", 0, false},
+      {"a timer does: for a lease, the last has sent straight JOINs alone", ATP_FLAG_DIRECT, true},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h(config_of_large_jobs());
+    h.join(worker_endpoint(0), large_join(h, 7, 0));
+    EXPECT_EQ(h.server.job_count(), 1u);
+    {
+      const LittleMemory little(kRoom);
+      TestJoin last = large_join(h, 7, 1);
+      last.flags = row.flags;
+      h.join(worker_endpoint(1), last);
+      if (row.needs_a_timer) {
+        h.advance(seconds(3));
+        EXPECT_EQ(h.server.job_count(), 1u);
+        h.join(worker_endpoint(0), large_join(h, 7, 0));
+        h.join(worker_endpoint(1), last);
+        h.advance(seconds(3));
+      }
+      EXPECT_EQ(h.server.job_count(), 0u);
+      EXPECT_EQ(h.count(ServerCounter::kJobsEnded), 1u);
+      EXPECT_TRUE(h.take(PacketType::kJoinAck).empty());
+      for (const Rank r : {0, 1}) {
+        h.join(worker_endpoint(r), large_join(h, 7, r));
+        EXPECT_EQ(h.take(StatusCode::kRefused).size(), 1u) << "rank " << r;
+      }
+    }
+    for (const Rank r : {0, 1}) h.join(worker_endpoint(r), large_join(h, 7, r));
+    EXPECT_EQ(h.take(PacketType::kJoinAck).size(), 2u) << "there is memory again";
+  }
 }
 
 // A stranger alone in its job also makes the server allocate the memory for the sums.

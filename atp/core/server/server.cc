@@ -6,6 +6,7 @@
 
 #include "atp/base/check.h"
 #include "atp/core/server/server_turn.h"
+#include "atp/core/system_memory.h"
 
 namespace atp {
 
@@ -197,7 +198,8 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   const std::size_t left = config_.memory_limit_bytes - bytes_;
   const std::size_t needed = Job::bytes_needed(packet.job(), join, config_);
   if (needed > left) return memory_refusal(left, needed);
-  return objection_by_quota(packet.job(), needed);
+  if (const Refusal refusal = objection_by_quota(packet.job(), needed)) return refusal;
+  return system_gives(needed) ? Refusal{} : memory_refusal(0, needed);
 }
 
 // A tenant's jobs share its quota.

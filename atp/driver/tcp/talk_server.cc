@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "atp/driver/udp/address.h"
@@ -59,6 +60,16 @@ std::size_t TalkServer::staying() const {
 }
 
 void TalkServer::run() {
+  while (!waker_->stopped()) {
+    try {
+      serve();
+    } catch (const std::bad_alloc&) {
+      talks_.clear();  // a smaller loss than the process
+    }
+  }
+}
+
+void TalkServer::serve() {
   std::vector<pollfd> waiting;
   while (!waker_->stopped()) {
     SteadyTime now = std::chrono::steady_clock::now();

@@ -75,6 +75,7 @@ class TalkServer {
   TalkServer(TcpSocket listener, const Endpoint& address, Owner owner,
              std::unique_ptr<Waker> waker);
   void run();
+  void serve();  // until it is to stop
   std::size_t staying() const;
   int time_left(SteadyTime now) const;
   void take_connections(SteadyTime now);

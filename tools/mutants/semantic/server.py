@@ -426,6 +426,18 @@ MEMBERSHIP = [
         "",
     ),
     Rule(
+        "a server takes jobs for which the system has no memory",
+        SERVER,
+        "  return system_gives(needed) ? Refusal{} : memory_refusal(0, needed);\n",
+        "  return {};\n",
+    ),
+    Rule(
+        "a job for which the system has no memory goes on joining",
+        JOINING,
+        "    finished_ = true;\n    return;\n",
+        "    return;\n",
+    ),
+    Rule(
         "a server paces its answers to members",
         SERVER,
         "if (asker != jobs_.end() && asker->second.job.members().is_from(in)) {",

@@ -373,6 +373,12 @@ TREES = [
         "  if (renewed) return;\n",
     ),
     Rule(
+        "a switch takes jobs for which the system has no memory",
+        RELAY,
+        "  return system_gives(needed) ? Refusal{} : memory_refusal(0, needed);\n",
+        "  return {};\n",
+    ),
+    Rule(
         "a repeated LEAVE stays at a switch",
         RELAY,
         "  tree->leave(rank);\n",
@@ -423,8 +429,8 @@ TREES = [
     Rule(
         "a switch has no memory limit for trees",
         RELAY,
-        "return needed > left ? memory_refusal(left, needed) : Refusal{};",
-        "return {};",
+        "  if (needed > left) return memory_refusal(left, needed);\n",
+        "",
     ),
     Rule(
         "a switch answers a question that is for a node above",
