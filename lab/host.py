@@ -6,6 +6,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
+from lab.entry import ends_with_us
 from lab.requirements import privileged
 
 
@@ -54,6 +55,7 @@ class Host:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
+                preexec_fn=ends_with_us(),
                 env={**os.environ, **{k: str(v) for k, v in (env or {}).items()}},
             )
         process.log = log

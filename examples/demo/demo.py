@@ -13,14 +13,14 @@ import os
 import pathlib
 import sys
 
-import comparison
-import fashion_mnist
-import figure
-import job
-
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"))
 sys.path.insert(0, str(CHECKOUT))
+
+import comparison  # noqa: E402
+import fashion_mnist  # noqa: E402
+import figure  # noqa: E402
+import job  # noqa: E402
 
 from lab.entry import enter  # noqa: E402
 from lab.results import results_folder  # noqa: E402

@@ -10,6 +10,8 @@ import time
 
 import node_stats
 
+from lab.entry import ends_with_us
+
 WORKERS = 4
 # What fits Ethernet's MTU of 1500; loopback would allow more.
 VALUES_PER_FRAGMENT = 350
@@ -55,7 +57,8 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
     log_path = folder / "log.txt"
     begin = time.monotonic()
     with log_path.open("w") as log, _Display(backend, folder) as display:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log,
+                                   preexec_fn=ends_with_us())  # fmt: skip
         try:
             while process.poll() is None:
                 time.sleep(0.2)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from experiments.report import BUILD, REPOSITORY
+from lab.entry import ends_with_us
 
 
 def run_job(module, world_size, *words):
@@ -27,6 +28,7 @@ def run_job(module, world_size, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=ends_with_us(),
     ) as job:
         last = collections.deque(maxlen=200)
         for line in job.stdout:

@@ -30,6 +30,7 @@ from experiments.defence import hosts
 from experiments.defence.packets import DIRECT, gradient, join
 from experiments.defence.stranger import Asker, Churn, Stranger
 from experiments.report import BUILD
+from lab.entry import ends_with_us
 from lab.ports import free_port
 
 ATP = BUILD / "bin" / "atp"
@@ -76,6 +77,7 @@ class Nodes:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                preexec_fn=ends_with_us(),
             )
         process.log = log
         self._processes.append(process)
