@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "atp/cli/metrics/http_request.h"
-#include "atp/cli/metrics/own_host.h"
+#include "atp/driver/http/http_request.h"
+#include "atp/driver/http/own_host.h"
 
 // What a browser, or anybody else, sends to the pages of a switch, a server or `atp view`. In
 // whatever pieces it comes, it is read or refused in the same way; what was read is a path, and a

@@ -1,4 +1,5 @@
 #include <pybind11/chrono.h>
+#include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
 #include "python/csrc/measured.h"
+#include "python/csrc/metrics_server.h"
 #include "python/csrc/peer_requests.h"
 #include "python/csrc/reconfigurable_group.h"
 #include "python/csrc/ring_group.h"
@@ -496,6 +498,13 @@ PYBIND11_MODULE(_C, module) {
       .def_property_readonly("mark", &atp::mark_of)
       .def("keys_of_job", &keys_of_job, py::arg("job"));
   module.def("own_key", &own_key);
+  py::class_<MetricsServer>(module, "MetricsServer")
+      .def(py::init<const std::string&, const std::vector<std::string>&,
+                    std::function<std::string()>>(),
+           py::arg("at"), py::arg("names"), py::arg("text"),
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("address", &MetricsServer::address)
+      .def("stop", &MetricsServer::stop, py::call_guard<py::gil_scoped_release>());
   py::class_<atp::Interruption, std::shared_ptr<atp::Interruption>>(module, "Interruption")
       .def(py::init())
       .def("set", &atp::Interruption::set, py::arg("why"));

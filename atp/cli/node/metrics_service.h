@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "atp/cli/metrics/http_service.h"
 #include "atp/cli/node/loop_desk.h"
+#include "atp/driver/http/http_service.h"
 
 // Serves the page /metrics for --metrics (docs/metrics.md). `names`: see is_own_host().
 

@@ -16,8 +16,8 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/metrics/own_host.h"
 #include "atp/cli/node/prefix.h"
+#include "atp/driver/http/own_host.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "atp/cli/command/log.h"
-#include "atp/cli/metrics/own_host.h"
 #include "atp/cli/node/serve.h"
 #include "atp/cli/view/cluster_view.h"
 #include "atp/cli/view/questions.h"
@@ -17,6 +16,7 @@
 #include "atp/cli/view/view_service.h"
 #include "atp/cli/view/view_site.h"
 #include "atp/cli/view/watch.h"
+#include "atp/driver/http/own_host.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/waker.h"
 

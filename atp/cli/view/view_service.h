@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/cli/metrics/http_service.h"
+#include "atp/driver/http/http_service.h"
 
 // What `atp view` serves: the page at /, its data at /view.json, and the same as server-sent events
 // at /events. Nothing can be changed through it.

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
+#include "atp/base/testing_little_memory.h"
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
-#include "atp/core/testing_little_memory.h"
 #include "atp/core/testing_quotas.h"
 
 // JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <string>
 
+#include "atp/base/testing_little_memory.h"
 #include "atp/core/server/server_harness.h"
-#include "atp/core/testing_little_memory.h"
 #include "atp/core/testing_quotas.h"
 
 // How much strangers can make a server hold: one packet makes a job, so the number of jobs and

@@ -1,24 +1,18 @@
 """ATP_METRICS=ADDR:PORT: serves this rank's counters to Prometheus over HTTP (docs/metrics.md)."""
 
-import contextlib
-import http.server
-import ipaddress
-import math
+import atexit
 import os
-import re
 import resource
 import socket
 import sys
-import threading
-import time
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from atp import _C
 from atp.torch._stats import stats
 
 VARIABLE = "ATP_METRICS"
-_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_GROUPS = 32
 
 # Name: type, labels, meaning. The counters of a rank's transport follow in COUNTERS; their only
@@ -161,100 +155,7 @@ def _add_group(add, group, of):
             add(name_of(counter), value, group=group)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    timeout = 5
-
-    def do_GET(self):  # noqa: N802 (the library's name)
-        hosts = self.headers.get_all("Host") or []
-        if len(hosts) > 1:
-            self.send_error(400)
-            return
-        if hosts and not is_own_host(hosts[0], self.server.names):
-            self.send_error(
-                403,
-                "request this page by the machine's address, localhost or its host's name; "
-                f"{VARIABLE}=ADDR:PORT,NAME allows another name",
-            )
-            return
-        if self.path.split("?")[0] != "/metrics":
-            self.send_error(404)
-            return
-        body = text().encode()
-        self.send_response(200)
-        self.send_header("Content-Type", _CONTENT_TYPE)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-def is_own_host(header: str, names) -> bool:
-    """As `atp view` does (is_own_host): no page of another site can send such a Host header."""
-    match = re.fullmatch(r"(?:\[([^]]+)]|([^:\[\]]+))(?::[0-9]*)?", header.strip().lower())
-    if match is None:
-        return False
-    try:
-        ipaddress.IPv6Address(match[1]) if match[1] else ipaddress.IPv4Address(match[2])
-    except ValueError:
-        return match[2] is not None and match[2] in {"localhost", *map(str.lower, names)}
-    return True
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    """Strangers get a share of the training process's descriptors,
-    a newcomer takes the place of the oldest, and without descriptors the thread rests."""
-
-    daemon_threads = True
-    rest_s = 0.1
-
-    def __init__(self, address, handler, names=()):
-        self.names = {*names, socket.gethostname(), address[0]}
-        self.guests: dict[socket.socket, None] = {}  # the oldest first
-        self.lock = threading.Lock()
-        self.refused = 0
-        self.told_at = -math.inf
-        super().__init__(address, handler)
-
-    @staticmethod
-    def most_guests() -> int:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return max(2, min(16, limit // 64)) if limit > 0 else 16
-
-    def get_request(self):
-        try:
-            request, address = super().get_request()
-        except OSError as error:
-            self.refused += 1
-            if time.monotonic() - self.told_at > 60:
-                self.told_at = time.monotonic()
-                print(
-                    f"atp: {VARIABLE}: cannot accept connections ({self.refused} so far): {error}: "
-                    "raise this process's limit of open files (ulimit -n)",
-                    file=sys.stderr,
-                )
-            time.sleep(self.rest_s)
-            raise
-        with self.lock:
-            while len(self.guests) >= self.most_guests():
-                oldest = next(iter(self.guests))
-                del self.guests[oldest]
-                with contextlib.suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread closes it
-            self.guests[request] = None
-        return request, address
-
-    def shutdown_request(self, request):
-        with self.lock:
-            self.guests.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request, client_address):
-        pass  # the client has disconnected
-
-
-_server: _Server | None = None
+_server: _C.MetricsServer | None = None
 _owner = None  # the process that runs the thread: a forked child does not have it
 
 
@@ -265,24 +166,24 @@ def start() -> None:
     if not where or _owner == os.getpid():
         return
     where, *names = where.split(",")
-    address, port = _address_of(where)
+    at = _address_of(where)
     _owner = os.getpid()
     try:
-        _server = _Server((address, port), _Handler, names)
-    except OSError as error:
-        print(f"atp: {VARIABLE}: no metrics at {address}:{port}: {error}", file=sys.stderr)
+        _server = _C.MetricsServer(at, names, text)
+    except RuntimeError as error:
+        print(f"atp: {VARIABLE}: no metrics at {at}: {error}", file=sys.stderr)
         return
-    threading.Thread(target=_server.serve_forever, name="atp-metrics", daemon=True).start()
+    atexit.register(_server.stop)  # its thread calls Python
 
 
-def _address_of(where: str) -> tuple[str, int]:
+def _address_of(where: str) -> str:
     """Each rank of a host has its own port: the variable's plus LOCAL_RANK."""
     address, colon, text_of_port = where.rpartition(":")
     local = os.environ.get("LOCAL_RANK", "0")
     if colon and address and text_of_port.isdecimal() and local.isdecimal():
         port = int(text_of_port) + int(local)
         if int(text_of_port) > 0 and port < 65536:
-            return address, port
+            return f"{address}:{port}"
     raise ValueError(
         f'{VARIABLE}="{where}" is not ADDR:PORT, e.g. 127.0.0.1:9600 (a rank uses the port plus '
         f"LOCAL_RANK, here {local})"

@@ -1,4 +1,4 @@
-#include "atp/cli/metrics/http_service.h"
+#include "atp/driver/http/http_service.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

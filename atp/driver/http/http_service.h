@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/cli/metrics/http_request.h"
+#include "atp/driver/http/http_request.h"
 #include "atp/driver/tcp/talk_server.h"
 
 // Serves a few pages over HTTP, for Prometheus and browsers, from a separate thread. Each

@@ -1,4 +1,4 @@
-#include "atp/cli/metrics/own_host.h"
+#include "atp/driver/http/own_host.h"
 
 #include <gtest/gtest.h>
 

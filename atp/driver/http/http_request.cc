@@ -1,4 +1,4 @@
-#include "atp/cli/metrics/http_request.h"
+#include "atp/driver/http/http_request.h"
 
 #include <algorithm>
 #include <cctype>
@@ -116,6 +116,7 @@ std::string http_status_text(int status) {
       case 403: return " Forbidden";
       case 404: return " Not Found";
       case 431: return " Request Header Fields Too Large";
+      case 500: return " Internal Server Error";
       case 501: return " Not Implemented";
       case 503: return " Service Unavailable";
       case 505: return " HTTP Version Not Supported";

@@ -1,4 +1,4 @@
-#include "atp/cli/metrics/http_request.h"
+#include "atp/driver/http/http_request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,8 @@
-#include "atp/cli/metrics/http_service.h"
-
-#include <fmt/core.h>
+#include "atp/driver/http/http_service.h"
 
 #include <ctime>
 
-#include "atp/cli/metrics/own_host.h"
+#include "atp/driver/http/own_host.h"
 
 namespace atp {
 namespace {
@@ -27,12 +25,17 @@ std::string date() {
 
 // A page that stays open ends with the connection, so it has no length.
 std::string bytes_of(const HttpPage& page, bool head_only) {
-  std::string bytes = fmt::format(
-      "HTTP/1.1 {}\r\nDate: {}\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n"
-      "Cache-Control: no-store\r\nContent-Type: {}\r\n",
-      http_status_text(page.status), date(), page.content_type);
-  if (!page.stays_open) bytes += fmt::format("Content-Length: {}\r\n", page.body.size());
-  for (const auto& [name, value] : page.headers) bytes += fmt::format("{}: {}\r\n", name, value);
+  std::string bytes = "HTTP/1.1 " + http_status_text(page.status) + "\r\n";
+  const auto add = [&bytes](const std::string& name, const std::string& value) {
+    bytes += name + ": " + value + "\r\n";
+  };
+  add("Date", date());
+  add("Connection", "close");
+  add("X-Content-Type-Options", "nosniff");
+  add("Cache-Control", "no-store");
+  add("Content-Type", page.content_type);
+  if (!page.stays_open) add("Content-Length", std::to_string(page.body.size()));
+  for (const auto& [name, value] : page.headers) add(name, value);
   bytes += "\r\n";
   return head_only ? bytes : bytes + page.body;
 }
