@@ -53,6 +53,7 @@ MetricsServer::MetricsServer(const std::string& at, const std::vector<std::strin
        .tell = [](const std::string& line) { tell_on_stderr(line); }});
   if (!started) throw std::runtime_error(started.error().message);
   service_ = std::move(started).value();
+  closed_in_child_.emplace(std::vector<int>{service_->listener()});
 }
 
 std::string MetricsServer::address() const {
@@ -62,6 +63,7 @@ std::string MetricsServer::address() const {
 void MetricsServer::stop() {
   // A forked child has no such thread to wait for.
   if (owner_ != getpid()) static_cast<void>(service_.release());
+  closed_in_child_.reset();
   service_.reset();
 }
 

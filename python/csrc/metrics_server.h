@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "atp/collective/host/closed_in_child.h"
 #include "atp/driver/http/http_service.h"
 
 // Serves a rank's metrics over HTTP. Python writes the page; but connections, of which strangers
@@ -31,6 +33,7 @@ class MetricsServer {
  private:
   const pid_t owner_ = getpid();
   std::unique_ptr<HttpService> service_;
+  std::optional<ClosedInChild> closed_in_child_;
 };
 
 }  // namespace atp::pytorch

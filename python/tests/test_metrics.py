@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import socket
 import time
 import urllib.error
@@ -145,6 +146,20 @@ def test_a_page_that_cannot_be_made_is_an_error_of_that_request_alone():
         assert " 200 " in reply_for((host, int(port)), "localhost")
     finally:
         server.stop()
+
+
+def test_a_forked_child_neither_serves_the_page_nor_keeps_its_port():
+    server = _C.MetricsServer("127.0.0.1:0", [], lambda: "x 1\n")
+    at = server.address
+    child = os.fork()
+    if child == 0:
+        server.stop()  # as at its exit
+        time.sleep(60)
+        os._exit(0)
+    server.stop()
+    _C.MetricsServer(at, [], lambda: "x 1\n").stop()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def test_a_port_in_use_is_a_warning(own_server, monkeypatch, capfd):

@@ -42,6 +42,7 @@ class HttpService {
   HttpService& operator=(const HttpService&) = delete;
 
   const Endpoint& address() const { return server_->address(); }
+  int listener() const { return server_->listener(); }
 
   // Sends the text to all open pages. A page whose reader has not yet read an earlier text skips
   // this one, so each text must make sense on its own. Any thread.

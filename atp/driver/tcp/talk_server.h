@@ -50,6 +50,7 @@ class TalkServer {
   TalkServer& operator=(const TalkServer&) = delete;
 
   const Endpoint& address() const { return address_; }
+  int listener() const { return listener_.fd(); }
   // Ends the server's part in all talks and returns when the thread has ended. An owner whose
   // functions wait for something must end that first.
   void stop();
