@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 
 import pytest
@@ -108,6 +109,22 @@ def test_a_job_for_which_the_system_has_no_memory_is_refused_and_the_others_go_o
     )
     for rank in cluster.start_ranks(2, cluster.bench("-e", "4K"), ATP_JOB="3"):
         assert rank.wait(SECONDS) == 0, rank.output()
+
+
+def test_a_rank_with_a_server_in_its_process_outlives_a_job_that_finds_no_memory(cluster):
+    at = cluster.server_address
+    env = {"ATP_ROUTE": at, "ATP_VALUES_PER_FRAGMENT": 2226}
+
+    def start(rank, **more):
+        return cluster.start_rank(rank, 2, cluster.bench("-e", "4K"), **env, **more)
+
+    first = start(1, ATP_OWN_SERVER=at)
+    cluster.wait_until(lambda: len(os.listdir(f"/proc/{first.popen.pid}/task")) > 2, "threads")
+    time.sleep(0.5)  # its JOIN has begun the job, for which there still is memory
+    give_no_more_memory(first.popen.pid)
+    for rank in (first, start(0)):
+        assert rank.wait(SECONDS) == 1, rank.output()
+        assert f"server {at} refused " in rank.output(), rank.output()
 
 
 def test_idle_clients_of_the_view_keep_no_reader_out(cluster, few_descriptors):

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <new>
 
 #include "atp/driver/udp/address.h"
 
@@ -50,6 +51,7 @@ class TalkServerTest : public testing::Test {
       TalkServer::start(resolve_endpoint("127.0.0.1:0").value(),
                         {.hear =
                              [](const TalkServer::Client& client) {
+                               if (client.bytes == "much\n") throw std::bad_alloc();
                                TalkServer::Heard heard;
                                if (client.bytes.ends_with('\n')) heard.answer = {.bytes = "yes\n"};
                                return heard;
@@ -64,6 +66,14 @@ class TalkServerTest : public testing::Test {
                          .patience = seconds(30)})
           .value();
 };
+
+TEST_F(TalkServerTest, AnAnswerForWhichThereIsNoMemoryCostsTheClientsThatAreThereAndNothingElse) {
+  const TcpSocket socket = connect();
+  std::array<std::byte, 4> answer{};
+  EXPECT_TRUE(socket.send_all(bytes_of("much\n"), until_).ok());
+  EXPECT_FALSE(socket.receive_all(answer, until_).ok());
+  EXPECT_TRUE(is_answered());
+}
 
 TEST_F(TalkServerTest, AnswersWhileMoreClientsThanItKeepsSayNothing) {
   std::vector<TcpSocket> idle;
