@@ -240,8 +240,8 @@ class Communicator {
   void give_up(const std::string& why);
 
   CounterList counters() const;
-  // The ranks that this rank's oldest operation waits for, if it has waited for a second; with
-  // several lanes, those of the longest wait.
+  // The ranks that this rank's oldest operation waits for, if it has waited for a second, or none
+  // if it waits for a silent server; with several lanes, those of the longest wait.
   std::optional<WaitedForRanks> waited_for() const;
   // How long sums in the network have waited so far for a single other rank, by rank. These are the
   // waits that the server has reported; it reports none before a fragment has timed out.

@@ -60,6 +60,18 @@ std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
   return text;
 }
 
+// Whose contributions are missing. If each rank sends for all ranks of its host, any of these may
+// be the late one.
+std::string contributors_text(const RankSet& ranks, const FailureContext& context) {
+  const std::string text = ranks_at_text(ranks, context.detail);
+  if (context.names.empty()) return text;
+  return (ranks.size() == 1 ? "the host of " : "the hosts of ") + text;
+}
+
+std::string operation_of(const FailureContext& context) {
+  return context.operation.empty() ? "the oldest operation" : context.operation;
+}
+
 constexpr std::string_view kWaitsFor = " waits for ";
 
 // Operations in different formats never meet in a fragment, so a mismatch between ranks shows only
@@ -71,7 +83,7 @@ std::string own_wait(const FailureContext& context) {
 
 // The rank that the operation has waited for too long, as far as the server has said.
 std::string missing_text(const Failure& failure, const FailureContext& context) {
-  std::string text = ": " + ranks_at_text(failure.ranks, context.detail) +
+  std::string text = ": " + contributors_text(failure.ranks, context) +
                      (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
   // If this rank is named, its own packets did not arrive.
   return failure.ranks.contains(context.rank) ? text + silent_path_hint(context)
@@ -242,11 +254,17 @@ std::string firewall_question(const FailureContext& context) {
          route + "` tells.";
 }
 
+std::string not_joined_text(const RankSet& ranks, const std::string& within,
+                            const FailureContext& context) {
+  return ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") + " not joined" + within +
+         "; the job has " + std::to_string(context.world_size) +
+         (context.names.empty() ? " ranks" : " hosts");
+}
+
 std::string join_timeout(const Failure& failure, const FailureContext& context) {
   if (!failure.ranks.empty()) {
-    return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
-           " not joined within " + seconds_text(context.join_timeout) + "; the job has " +
-           std::to_string(context.world_size) + (context.names.empty() ? " ranks" : " hosts") +
+    const std::string within = " within " + seconds_text(context.join_timeout);
+    return not_joined_text(failure.ranks, within, context) +
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "") +
            hint_text(failure);
   }
@@ -275,10 +293,21 @@ Failure renamed(Failure failure, const std::vector<Rank>& names) {
 }
 
 std::string waiting_text(const Failure& failure, const FailureContext& context) {
-  return "waiting for " + ranks_at_text(failure.ranks, context.detail) +
+  return "waiting for " + contributors_text(failure.ranks, context) +
          (failure.ranks.size() == 1 ? ", which has" : ", which have") + " not contributed to " +
-         (context.operation.empty() ? "the oldest operation" : context.operation) + " for " +
-         seconds_text(WorkerConfig{}.tell_waiting);
+         operation_of(context) + " for " + seconds_text(WorkerConfig{}.tell_waiting);
+}
+
+std::string joining_text(const RankSet& missing, Duration waited, const FailureContext& context) {
+  return "waiting for " + seconds_text(waited) + ": " +
+         (missing.empty() ? "no answer from " + route_text(context)
+                          : not_joined_text(missing, "", context));
+}
+
+std::string still_missing_text(const Failure& failure, const FailureContext& context) {
+  return contributors_text(failure.ranks, context) +
+         (failure.ranks.size() == 1 ? " has" : " have") + " not contributed to " +
+         operation_of(context);
 }
 
 // Without addresses: the known ones may belong to other ranks.

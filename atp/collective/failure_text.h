@@ -65,8 +65,12 @@ std::string detached_text(const Detached& detached, const FailureContext& contex
 // Says that it is back.
 std::string returned_text(const Detached& detached, const FailureContext& context);
 
+// Says for whom a rank waits that joins; `missing`: what the server has said.
+std::string joining_text(const RankSet& missing, Duration waited, const FailureContext& context);
+
 // Warns of ranks for which the others have waited for a while; and reports when they have resumed.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
+std::string still_missing_text(const Failure& failure, const FailureContext& context);
 std::string waiting_over_text(const Failure& failure, Duration waited);
 // Warns of a rank for which the others have waited this much of the window, though never for long.
 std::string slow_rank_text(const Failure& failure, Duration waited, Duration window,

@@ -196,6 +196,16 @@ TEST(FailureText, NamesTheHostsOfRanksAndTheCauseThatOneGave) {
   EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
             "waiting for rank 2 (10.77.2.11), which has not contributed to all_reduce #17 (1,000 "
             "values) for 1 s");
+  context.names = {0, 2};
+  EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
+            "waiting for the host of rank 2 (10.77.2.11), which has not contributed to all_reduce "
+            "#17 (1,000 values) for 1 s");
+  EXPECT_EQ(still_missing_text({.ranks = set_of({0, 2})}, context),
+            "the hosts of ranks 0 (10.77.2.11) and 2 have not contributed to all_reduce #17 (1,000 "
+            "values)");
+  EXPECT_THAT(failure_text({.code = FailureCode::kNoProgress, .ranks = set_of({2})}, context),
+              ::testing::HasSubstr("the host of rank 2 (10.77.2.11) has not contributed"));
+  context.names.clear();
   EXPECT_EQ(waiting_over_text({.ranks = set_of({2})}, std::chrono::milliseconds(4170)),
             "rank 2 has resumed: the others waited for 4.1 s");
   EXPECT_EQ(slow_rank_text({.ranks = set_of({2})}, std::chrono::milliseconds(6380),

@@ -11,6 +11,7 @@
 #include "atp/base/interrupt.h"
 #include "atp/collective/failure_text.h"
 #include "atp/collective/number_text.h"
+#include "atp/collective/waits/wait_notice.h"
 
 namespace atp {
 namespace {
@@ -57,6 +58,15 @@ HostEngineOptions engine_options(const CommunicatorOptions& options) {
   const auto own = std::find(engine.names.begin(), engine.names.end(), options.rank);
   engine.rank = static_cast<std::size_t>(own - engine.names.begin());
   return engine;
+}
+
+// For whom a rank waits while its leader meets those of the other hosts.
+std::string meeting_text(const std::string& leader, const CommunicatorOptions& options) {
+  RankSet others;
+  for (const Rank other : Hosts(options.host_of).leaders()) others.insert(other);
+  others.erase(Hosts(options.host_of).ranks_on(options.host_of[options.rank]).front());
+  return "waiting for " + seconds_text(LateRanks::kToTell) + ": " + leader +
+         ", the leader of this host, has not met those of the others yet: " + ranks_text(others);
 }
 
 HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
@@ -120,7 +130,9 @@ void HostLane::give_up_meeting(const std::string& why) {
 // Only the leader can say which rank it waits for, so this waits longer than the leader itself.
 Result<bool> HostLane::hear_of_leaders() {
   const SteadyClock::time_point until = *options_.join_until + kForTheLeader;
+  WaitNotice notice([this](const std::string& text) { options_.warn(text); });
   for (;;) {
+    notice.look([this] { return meeting_text(engine_.leader_text(), options_); });
     const auto interruption = why_interrupted(options_.interruption);  // may take other locks
     {
       const std::lock_guard driving(driving_);

@@ -25,12 +25,12 @@ class LeaderUplink final : public HostUplink {
   void combine(const Words& words, std::function<void(bool)> ended) override;
   std::optional<std::string> failure() const override;
   FailureKind failure_kind() const override { return communicator_->failure_kind(); }
+  std::optional<WaitedForRanks> waited_for() const override { return communicator_->waited_for(); }
   void give_up(const std::string& why) override { communicator_->give_up(why); }
 
   Status shutdown(std::chrono::milliseconds timeout) { return communicator_->shutdown(timeout); }
   void abort(const std::string& why) { communicator_->abort(why); }
   CounterList counters() const { return communicator_->counters(); }
-  std::optional<WaitedForRanks> waited_for() const { return communicator_->waited_for(); }
   std::map<Rank, Duration> waits() const { return communicator_->waits(); }
 
  private:

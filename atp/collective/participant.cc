@@ -99,6 +99,7 @@ void Participant::on_round(Instant now) {
   }
   answer_questions();
   if (failure_) end_all(*failure_);
+  tell_of_joining(now);
   tell_of_leaving(now);
   record_losses(now);
 }
@@ -168,6 +169,7 @@ void Participant::handle_event(Instant now, const Event& event) {
       break;
     case EventKind::kSilent:
       context_.silence = event.failure;
+      silent_since_ = now;
       tell(RecordedKind::kSilent, silence_text(event.failure, context_now()));
       break;
     case EventKind::kHeard:
@@ -204,6 +206,19 @@ void Participant::tell_of_slow_rank(Instant now) {
   const Failure named = renamed({.ranks = RankSet::of(found->rank)}, context_.names);
   tell(RecordedKind::kSlowRank, slow_rank_text(named, found->waited, found->window, context_now()),
        named.ranks);
+}
+
+// A server that waits for other ranks says so a little later than it could say anything.
+void Participant::tell_of_joining(Instant now) {
+  if (!joining_since_) joining_since_ = now;
+  if (joining_told_ || failure_ || phase_ != ParticipantPhase::kJoining) return;
+  const Duration waited = now - *joining_since_;
+  const RankSet& missing = worker_.waited_for();
+  if (waited < (missing.empty() ? Duration(kToBeTold) : WorkerConfig{}.tell_waiting)) return;
+  joining_told_ = true;
+  const Failure named = renamed({.ranks = missing}, context_.names);
+  const Duration seconds = std::chrono::floor<std::chrono::seconds>(waited);
+  tell(RecordedKind::kWaiting, joining_text(named.ranks, seconds, context_), named.ranks);
 }
 
 void Participant::tell_of_leaving(Instant now) {
@@ -243,10 +258,19 @@ std::string Participant::text_of(const PendingOperation* operation) const {
 }
 
 std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
-  if (failure_ || worker_.waiting_since() == kNever) return std::nullopt;
+  if (failure_) return std::nullopt;
+  if (context_.silence && pending() > 0) {
+    return WaitedForRanks{.ranks = {},
+                          .waited = now - silent_since_,
+                          .operation = text_of(table_.oldest()),
+                          .why = silence_text(*context_.silence, context_now())};
+  }
+  if (worker_.waiting_since() == kNever) return std::nullopt;
   const Failure named = renamed({.ranks = worker_.waited_for()}, context_.names);
-  WaitedForRanks waited{
-      .ranks = {}, .waited = now - worker_.waiting_since(), .operation = text_of(table_.oldest())};
+  WaitedForRanks waited{.ranks = {},
+                        .waited = now - worker_.waiting_since(),
+                        .operation = text_of(table_.oldest()),
+                        .why = still_missing_text(named, context_now())};
   named.ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
   return waited;
 }

@@ -65,7 +65,8 @@ class Participant {
   const std::optional<std::string>& failure() const { return failure_; }
   // kNone for a reason that was passed to leave() or stop().
   FailureKind failure_kind() const { return failure_kind_; }
-  // The ranks that the oldest operation waits for, if it has waited for a second.
+  // The ranks that the oldest operation waits for, if it has waited for a second; none if it waits
+  // for a silent server.
   std::optional<WaitedForRanks> waited_for(Instant now) const;
   // By the worker's own rank numbers.
   const std::shared_ptr<const SlowRank::Waits>& waits() const { return slow_.waits(); }
@@ -79,6 +80,7 @@ class Participant {
   void start_waiting(Instant now);
   void handle_event(Instant now, const Event& event);
   void tell_of_slow_rank(Instant now);
+  void tell_of_joining(Instant now);
   void tell_of_leaving(Instant now);
   void tell_of_detaching(const Event& event);
   FailureContext context_now() const;
@@ -101,7 +103,10 @@ class Participant {
   std::uint64_t cuts_recorded_ = 0;
   SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
+  Instant silent_since_ = kNever;  // the server, as far as context_.silence tells
   bool unheard_ = false;
+  std::optional<Instant> joining_since_;
+  bool joining_told_ = false;         // for whom it waits then
   Instant leaving_told_at_ = kNever;  // that the server has not acknowledged it
   Detached detached_;                 // the last time
   std::vector<EndedOperation<PendingOperation>> ended_;

@@ -81,6 +81,16 @@ TEST(Participant, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   EXPECT_FALSE(ended[0].result.ok()) << "later operations fail with the same cause";
 }
 
+TEST(Participant, SaysOnceForWhomItWaitsWhenItJoins) {
+  const Instant begin{1h};
+  std::vector<std::string> said;
+  Participant participant(alone_at_the_server(), {.route = {kServer}},
+                          [&](const std::string& text) { said.push_back(text); });
+  participant.worker().start(begin);
+  for (const auto after : {0ms, 1900ms, 2000ms, 3000ms}) participant.on_round(begin + after);
+  EXPECT_EQ(said, std::vector<std::string>{"waiting for 2 s: no answer from server 10.0.0.9:5500"});
+}
+
 TEST(Participant, SaysOnceForWhomItWaitsWhenItLeaves) {
   const Instant begin{1h};
   std::vector<std::string> said;

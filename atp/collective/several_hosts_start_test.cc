@@ -19,19 +19,29 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 TEST(SeveralHosts, AreToldWhichRankOfWhichHostIsMissingWhenTheyJoin) {
   const TestingCluster cluster(4);
   std::vector<CommunicatorOptions> options = options_on(cluster, {0, 0, 1, 1});
-  for (auto& each : options) each.join_timeout = seconds(2);
+  for (auto& each : options) each.join_timeout = seconds(3);
   options.pop_back();
+  std::vector<std::string> said(options.size());
+  for (std::size_t rank = 0; rank < options.size(); ++rank) {
+    options[rank].on_warning = [&text = said[rank]](const std::string& line) { text += line; };
+  }
   const auto joined = join(options);
   for (const auto& each : joined) ASSERT_FALSE(each.ok());
   EXPECT_THAT(joined[0].error().message,
-              HasSubstr("rank 2 has not joined within 2 s; the job has 2 hosts"));
+              HasSubstr("rank 2 has not joined within 3 s; the job has 2 hosts"));
   EXPECT_THAT(joined[1].error().message,
-              HasSubstr("rank 2 has not joined within 2 s; the job has 2 hosts"));
+              HasSubstr("rank 2 has not joined within 3 s; the job has 2 hosts"));
   EXPECT_THAT(joined[2].error().message, HasSubstr("rank 3 did not contact rank 2 on this host"));
+  EXPECT_THAT(said[0], MatchesRegex("waiting for [12] s: rank 2 has not joined; the job has 2 "
+                                    "hosts"));
+  EXPECT_THAT(said[1], MatchesRegex("waiting for 1 s: rank 0 \\(process [0-9]+\\), the leader of "
+                                    "this host, has not met those of the others yet: rank 2"));
+  EXPECT_THAT(said[2], HasSubstr("rank 2 waits for rank 3 to meet"));
 }
 
 // The stages of connect(), and who holds one up after the others took most of the time.

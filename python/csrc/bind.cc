@@ -338,7 +338,7 @@ py::object waited_for_of(const Group& self) {
     const py::gil_scoped_release released;
     waited = self.waited_for();
   }
-  if (!waited) return py::none();
+  if (!waited || waited->ranks.empty()) return py::none();
   py::dict dict;
   dict["ranks"] = waited->ranks;
   dict["seconds"] = std::chrono::duration<double>(waited->waited).count();

@@ -18,6 +18,7 @@ from .conftest import ATP, serve
 
 RANK = Path(__file__).with_name("hierarchy_rank.py")
 TRAINING = Path(__file__).with_name("hierarchy_training.py")
+WAITS = Path(__file__).with_name("hierarchy_waits.py")
 SIZES = (700, 5000, 400_000)
 
 
@@ -160,3 +161,24 @@ def test_switches_name_the_ranks_own_operation_that_waits_for_a_host(cluster):
         assert time.monotonic() < end, said
         time.sleep(0.1)
         said = {host: cluster[host].exec(ATP, "status", node) for host, node in nodes.items()}
+
+
+# Sums that go through a leader name the host of the late rank; its own ranks, and all calls over
+# other paths, name the rank itself.
+@pytest.mark.parametrize(
+    ("ranks", "leader", "call"), [((2, 2), 2, "barrier"), ((3, 1), 3, "broadcast")], ids=str
+)
+def test_every_rank_says_for_whom_it_waits(served, ranks, leader, call):
+    network, hosts, env = served(ranks)
+    outputs = run_ranks(network, (sys.executable, WAITS, "all_reduce", call), 120, env, hosts)
+    late = sum(ranks) - 1
+    for rank, output in enumerate(outputs[:late]):
+        said = dict(re.findall(r"^\[(\w+)\]\n((?:atp: .*\n)*)", output, re.MULTILINE))
+        names = {call: f"rank {late} (", "all_reduce": f"rank {late} (process "}
+        if rank < ranks[0]:
+            names["all_reduce"] = f"the host of rank {leader} ("
+        for each, name in names.items():
+            assert re.search(rf"waiting for (1 s: )?{re.escape(name)}", said[each]), (rank, output)
+            assert "resumed" in said[each], (rank, output)
+        waited = json.loads(output.splitlines()[-1])
+        assert set(waited) <= {str(late), str(leader)} and max(waited.values()) > 1, (rank, waited)

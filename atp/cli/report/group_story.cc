@@ -134,9 +134,11 @@ std::optional<GroupStory::FirstFailure> GroupStory::first_failure() const {
   return first;
 }
 
-// The ranks that any rank was still waiting for, according to its last report.
+// The ranks that any rank was still waiting for, according to its last report. In a chain of waits,
+// the rank at its end: the leader of a host may be awaited because it waits for a rank there.
 GroupStory::Ranks GroupStory::waits_reported() const {
   std::set<std::size_t> named;
+  Ranks waiting;
   for (const GroupMember& member : members_) {
     Ranks last;
     for (const FlightRecord::Event& event : member.record->events) {
@@ -145,8 +147,11 @@ GroupStory::Ranks GroupStory::waits_reported() const {
       if (event.kind == "waiting_over") last = without(last, event.ranks);
     }
     named.insert(last.begin(), last.end());
+    if (!last.empty()) waiting.push_back(member.record->rank);
   }
-  return {named.begin(), named.end()};
+  const Ranks all(named.begin(), named.end());
+  const Ranks ends = without(all, waiting);
+  return ends.empty() ? all : ends;
 }
 
 // The minority; if there is none, all ranks.

@@ -62,6 +62,10 @@ class Job {
     }
     return *this;
   }
+  Job& waits(std::size_t rank, Ranks ranks) {
+    records[rank].events.push_back({.time = kSecond, .kind = "waiting", .ranks = std::move(ranks)});
+    return *this;
+  }
   Job& writes(WallTime seconds, const char* reason = "a failure") {
     for (FlightRecord& record : records) {
       record.written = seconds * kSecond;
@@ -158,6 +162,18 @@ INSTANTIATE_TEST_SUITE_P(
                   Kind::kWaiting,
                   Evidence::kNotEntered,
                   {2}},
+        StoryCase{"the_end_of_a_chain_of_waits",
+                  Job().begins(1, {0, 1}).waits(0, {1}).waits(1, {2}).writes(9),
+                  1,
+                  Kind::kWaiting,
+                  Evidence::kReported,
+                  {2}},
+        StoryCase{"both_of_two_that_wait_for_each_other",
+                  Job().begins(1, {0, 2}).waits(0, {1}).waits(1, {0}).writes(9),
+                  1,
+                  Kind::kWaiting,
+                  Evidence::kReported,
+                  {0, 1}},
         StoryCase{"a_rank_that_a_failure_names",
                   Job().begins(1, {0, 1}).fails(0, 5, "lost", {2}).fails(1, 5, "x").writes(6),
                   1,

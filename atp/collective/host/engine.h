@@ -254,8 +254,11 @@ class HostEngine {
   void watch(Time now);
   void note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited);
   void look_around(Time now);
+  void tell_followers();
+  std::optional<NetworkWait> network_wait(Time now, const Awaited& awaited);
+  void note_network(Time now, const Awaited& awaited);
   void watch_leader(Time now, const Awaited& awaited);
-  bool is_stopped_leader(Rank rank) const;
+  bool is_stopped_leader() const;
   bool others_moved(Time now);
   RankSet without_progress(const RankSet& ranks, Time now) const;
   bool has_called_oldest(Rank rank) const;
@@ -320,6 +323,8 @@ class HostEngine {
   };
   std::vector<Seen> seen_;
   RankSet late_here_;  // by their numbers on this host
+  Seen leader_;        // its reports of the network's waits
+  std::string told_;   // the last of them that names no rank
   LateRanks late_;
 };
 

@@ -73,8 +73,10 @@ class Uplink final : public HostUplink {
   }
   std::optional<std::string> failure() const override { return failure_; }
   FailureKind failure_kind() const override { return FailureKind::kTimeout; }
+  std::optional<WaitedForRanks> waited_for() const override { return waits_; }
   void give_up(const std::string& why) override { told_ = why; }
 
+  void wait_for(std::optional<WaitedForRanks> waits) { waits_ = std::move(waits); }
   void fail(const std::string& why) { failure_ = why; }
   const std::string& told() const { return told_; }
 
@@ -83,6 +85,7 @@ class Uplink final : public HostUplink {
   const std::size_t host_;
   std::optional<std::string> failure_;
   std::string told_;
+  std::optional<WaitedForRanks> waits_;
 };
 
 class Job {
@@ -263,6 +266,131 @@ TEST(EnginesOfSeveralHosts, AreAllToldWhyTheNetworkHasFailed) {
     job.engine(rank).work(steady_clock::now());
     EXPECT_EQ(job.engine(rank).failure().value_or("none"),
               "the server is gone; rank 0 waits for operation 0");
+  }
+}
+
+// What the network reports to the leader from this time on.
+struct Report {
+  int at_ms;
+  std::optional<WaitedForRanks> waits;
+};
+
+WaitedForRanks waits_for(const std::vector<Rank>& ranks, const std::string& why) {
+  return {.ranks = ranks, .waited = {}, .operation = {}, .why = why};
+}
+
+TEST(EnginesOfSeveralHosts, SayWhatTheirLeaderHearsFromTheNetwork) {
+  const WaitedForRanks for_3 = waits_for({3}, "the host of rank 3 has not contributed");
+  const WaitedForRanks for_both = waits_for({3, 4}, "the hosts of ranks 3 and 4 have not");
+  const WaitedForRanks for_server = waits_for({}, "the server does not answer");
+  const std::string said_3 = "waiting for 1 s: the host of rank 3 has not contributed";
+  const struct {
+    const char* name;
+    std::vector<Report> reports;
+    int leader_works_until_ms;
+    std::vector<std::string> lines;  // of each follower, within four seconds
+    RankSet ranks;                   // that it waits for at the end
+  } rows[] = {
+      {"the network waits for nobody", {}, 4000, {}, {}},
+      {"it waits for a rank", {{1000, for_3}}, 4000, {said_3}, RankSet::of(3)},
+      {"it says so before a follower has waited for a second",
+       {{100, for_3}},
+       4000,
+       {said_3},
+       RankSet::of(3)},
+      {"another rank joins it",
+       {{1000, for_3}, {2300, for_both}},
+       4000,
+       {said_3, "waiting for 2 s: the hosts of ranks 3 and 4 have not"},
+       RankSet::of(3) | RankSet::of(4)},
+      {"the rank goes on",
+       {{1000, for_3}, {2500, std::nullopt}},
+       4000,
+       {said_3, "rank 3 has resumed: this rank waited for 2.4 s"},
+       {}},
+      {"the server is silent, which is said once, and blames no rank",
+       {{2300, for_server}},
+       4000,
+       {"waiting for 2 s: the server does not answer"},
+       {}},
+      {"the server is silent twice",
+       {{1000, for_server}, {2000, std::nullopt}, {3300, for_server}},
+       4000,
+       {"waiting for 1 s: the server does not answer",
+        "waiting for 3 s: the server does not answer"},
+       {}},
+      {"the leader itself stands still",
+       {},
+       1500,
+       {"waiting for 2 s: rank 0 (process 100) makes no progress"},
+       RankSet::of(0)},
+      {"the leader stands still, whatever it said before",
+       {{1000, for_3}},
+       1500,
+       {said_3, "rank 3 has resumed: this rank waited for 2.4 s",
+        "waiting for 2 s: rank 0 (process 100) makes no progress"},
+       RankSet::of(0)},
+  };
+  for (const auto& row : rows) {
+    Job job({3, 1, 1});
+    std::vector<Sum> sums;
+    const steady_clock::time_point begin{milliseconds(1'000'000)};
+    for (const std::size_t rank : {0U, 1U, 2U}) sums.emplace_back(rank, 5000);
+    for (const std::size_t rank : {0U, 1U, 2U}) {
+      job.engine(rank).submit(sums[rank].operation(0), begin);
+    }
+    std::vector<std::vector<std::string>> lines(3);
+    for (int at_ms = 0; at_ms <= 4000; at_ms += 50) {
+      for (const Report& report : row.reports) {
+        if (report.at_ms == at_ms) job.uplink(0).wait_for(report.waits);
+      }
+      for (const std::size_t rank : {0U, 1U, 2U}) {
+        if (rank == 0 && at_ms > row.leader_works_until_ms) continue;
+        job.engine(rank).work(begin + milliseconds(at_ms));
+        while (const auto line = job.engine(rank).take_line()) lines[rank].push_back(line->text);
+      }
+    }
+    EXPECT_EQ(lines[0], std::vector<std::string>{}) << row.name << ": its uplink says it";
+    for (const std::size_t rank : {1U, 2U}) {
+      EXPECT_EQ(lines[rank], row.lines) << row.name;
+      EXPECT_TRUE(job.engine(rank).late().ranks() == row.ranks) << row.name;
+    }
+  }
+}
+
+// A total time-out may end before the network's.
+TEST(EnginesOfSeveralHosts, NameWhomTheNetworkWaitsForAtTheirTimeOut) {
+  const struct {
+    const char* name;
+    std::optional<WaitedForRanks> waits;
+    std::string failure;
+  } rows[] = {
+      {"a rank", waits_for({3}, "the host of rank 3 has not contributed"),
+       "not ended within its timeout of 2 s: the host of rank 3 has not contributed"},
+      {"nobody", std::nullopt,
+       "not ended within its timeout of 2 s, although no rank is known to be missing: does it need "
+       "more time?"},
+  };
+  for (const auto& row : rows) {
+    Job job({2, 1});
+    std::vector<Sum> sums;
+    const steady_clock::time_point begin{milliseconds(1'000'000)};
+    for (const std::size_t rank : {0U, 1U}) sums.emplace_back(rank, 5000);
+    for (const std::size_t rank : {0U, 1U}) {
+      HostOperation operation = sums[rank].operation(0);
+      operation.timeout = milliseconds(2000);
+      operation.timeout_is_total = true;
+      job.engine(rank).submit(operation, begin);
+    }
+    job.uplink(0).wait_for(row.waits);
+    for (int at_ms = 0; at_ms <= 7000; at_ms += 50) {
+      for (const std::size_t rank : {0U, 1U}) {
+        job.engine(rank).work(begin + milliseconds(at_ms));
+      }
+    }
+    for (const std::size_t rank : {0U, 1U}) {
+      EXPECT_EQ(job.engine(rank).failure().value_or("none"), row.failure) << row.name;
+    }
   }
 }
 

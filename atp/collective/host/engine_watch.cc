@@ -94,6 +94,7 @@ std::string HostEngine::progress_text(Time now) const {
 
 void HostEngine::look_around(Time now) {
   look_at_ = now + kBetweenLooks;
+  if (uplink_ != nullptr) tell_followers();
   if (others_moved(now)) progress_at_ = now;
   const std::optional<Awaited> waits_for = awaited();
   const RankSet ranks = waits_for ? missing(*waits_for) : RankSet();
@@ -131,14 +132,14 @@ bool HostEngine::has_called_oldest(Rank rank) const {
 // A rank is late once it has done nothing for a second, and nobody else has either; from then on
 // until it goes on.
 void HostEngine::note_late(Time now, const RankSet& ranks, const std::optional<Awaited>& awaited) {
+  const bool in_network = awaited && awaited->phase == Phase::kReduced;
+  if (in_network && options_.rank != kLeader) return note_network(now, *awaited);
   RankSet late;
   RankSet named;
-  // The leader says for whom the network waits, unless it is stopped.
-  const bool is_here = awaited && awaited->phase != Phase::kReduced;
   ranks.for_each([&](Rank rank) {
     const bool is_idle = now >= seen_[rank].at + LateRanks::kToTell;
     const bool is_late = late_here_.contains(rank) || now >= progress_at_ + LateRanks::kToTell;
-    if (!is_idle || !is_late || !(is_here || is_stopped_leader(rank))) return;
+    if (!is_idle || !is_late || in_network) return;  // the uplink says for whom it waits
     late.insert(rank);
     named.insert(static_cast<Rank>(in_job(rank)));
   });
@@ -146,21 +147,55 @@ void HostEngine::note_late(Time now, const RankSet& ranks, const std::optional<A
   late_.observe(now, named, progress_at_, [&] { return blame(late, *awaited, now); });
 }
 
-// The leader learns from the network why nothing returns, and reports it before the others give up,
-// unless it is stopped.
-void HostEngine::watch_leader(Time now, const Awaited& awaited) {
-  if (options_.rank == kLeader) {
-    if (now - kForTheNetwork >= ends_by()) fail_late(too_late(now) + std::string(kNobodyMissing));
-    return;
+// Only the leader hears from the network for whom it waits.
+void HostEngine::tell_followers() {
+  const std::optional<WaitedForRanks> waits = uplink_->waited_for();
+  RankSet ranks;
+  if (waits) {
+    for (const Rank rank : waits->ranks) ranks.insert(rank);
   }
-  if (now < deadline()) return;
-  if (now < deadline() + (is_stopped_leader(kLeader) ? milliseconds(0) : kForTheLeader)) return;
-  fail_late(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
+  place_.segment.board().network_wait.write(ranks, waits ? waits->why : "");
 }
 
-bool HostEngine::is_stopped_leader(Rank rank) const {
-  return rank == kLeader && rank != options_.rank &&
-         is_stopped(place_.segment.board_of(rank).process.load());
+// For whom the network waits, as the leader has reported; or for the leader itself, if it reports
+// nothing.
+std::optional<NetworkWait> HostEngine::network_wait(Time now, const Awaited& awaited) {
+  std::optional<NetworkWait> wait = place_.segment.board().network_wait.read();
+  if (wait && std::exchange(leader_.done, wait->count) != wait->count) leader_.at = now;
+  const bool is_silent = now >= std::max(leader_.at, progress_at_) + LateRanks::kToTell;
+  if (!is_silent && !is_stopped_leader()) return wait;
+  return NetworkWait{.ranks = RankSet::of(static_cast<Rank>(in_job(kLeader))),
+                     .why = blame(RankSet::of(kLeader), awaited, now)};
+}
+
+void HostEngine::note_network(Time now, const Awaited& awaited) {
+  late_here_.clear();
+  const bool is_late = !late_.ranks().empty() || now >= progress_at_ + LateRanks::kToTell;
+  const auto wait = is_late ? network_wait(now, awaited) : std::nullopt;
+  if (!wait) return;
+  late_.observe(now, wait->ranks, progress_at_, [&] { return wait->why; });
+  if (!wait->ranks.empty() || std::exchange(told_, wait->why) == wait->why) return;
+  if (told_.empty()) return;
+  const auto waited = std::chrono::floor<std::chrono::seconds>(now - progress_at_);
+  late_.add_line("waiting for " + seconds_text(waited) + ": " + told_);
+}
+
+// The leader reports why nothing returns before the others give up, unless it is stopped.
+void HostEngine::watch_leader(Time now, const Awaited& awaited) {
+  if (options_.rank == kLeader) {
+    if (now - kForTheNetwork < ends_by()) return;
+    const std::optional<WaitedForRanks> waits = uplink_->waited_for();
+    return fail_late(too_late(now) + (waits ? ": " + waits->why : std::string(kNobodyMissing)));
+  }
+  if (now < deadline()) return;
+  if (now < deadline() + (is_stopped_leader() ? milliseconds(0) : kForTheLeader)) return;
+  const auto wait = network_wait(now, awaited);
+  fail_late(too_late(now) + ": " +
+            (wait && !wait->why.empty() ? wait->why : blame(RankSet::of(kLeader), awaited, now)));
+}
+
+bool HostEngine::is_stopped_leader() const {
+  return is_stopped(place_.segment.board_of(kLeader).process.load());
 }
 
 // Whether a rank has progressed since the last call. (One that just calls more operations makes no

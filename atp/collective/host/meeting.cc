@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 // The first message of a rank that calls; in host byte order, since both are on one machine.
 struct Hello {
-  static constexpr std::uint32_t kMagic = 0x41545035;  // identifies this version of the segment
+  static constexpr std::uint32_t kMagic = 0x41545036;  // identifies this version of the segment
   std::uint32_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;

@@ -56,7 +56,7 @@ std::string name_of(const JobKey& job) {
 
 // The line of a caller that has claimed to be this rank and said nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
-                 std::uint32_t version = 0x41545035) {
+                 std::uint32_t version = 0x41545036) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Result<UnixLine> line = UnixLine::make();
   for (;;) {

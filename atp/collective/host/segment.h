@@ -8,6 +8,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
+#include "atp/collective/host/network_wait.h"
 
 // The memory that the ranks of one host share. Each rank writes its values there for the others,
 // and all count their progress. It has no name in any file system, so nothing of it is left when
@@ -110,8 +111,9 @@ struct HostBoard {
   // the others a system call per event of a failed job.)
   alignas(64) std::atomic<std::uint32_t> sleepers;
   std::array<Slot, kMostSlots> slots;
-  // With several hosts: what the leaders have agreed on.
+  // With several hosts: what the leaders have agreed on, and what the leader here waits for.
   std::atomic<Verdict> verdict;
+  SharedNetworkWait network_wait;
   alignas(64) std::atomic<std::uint32_t> failing;
   // How many operations the reporting rank had completed; they complete on every rank.
   std::atomic<std::uint64_t> ended_before_failure;

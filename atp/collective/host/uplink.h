@@ -8,6 +8,7 @@
 #include <string>
 
 #include "atp/base/failure_kind.h"
+#include "atp/collective/waits/late_ranks.h"
 #include "atp/wire/number_format.h"
 
 namespace atp {
@@ -40,6 +41,8 @@ class HostUplink {
   // Why combining has failed, if it has.
   virtual std::optional<std::string> failure() const = 0;
   virtual FailureKind failure_kind() const = 0;
+  // For whom it has waited for a second, by their numbers in the job.
+  virtual std::optional<WaitedForRanks> waited_for() const = 0;
   // Tells the others without waiting.
   virtual void give_up(const std::string& why) = 0;
 };

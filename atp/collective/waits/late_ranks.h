@@ -15,9 +15,10 @@ namespace atp {
 
 // Ranks that an operation waits for.
 struct WaitedForRanks {
-  std::vector<Rank> ranks;
+  std::vector<Rank> ranks;  // none: it waits for a silent server
   Duration waited{};
   std::string operation;  // "all_reduce #17 (1,000 values)"; empty: an internal one
+  std::string why;        // of a wait in the network: a sentence that names whom it waits for
 };
 
 // Tells the user for whom this rank waits: after a second, then more and more rarely, and once when
@@ -42,6 +43,8 @@ class LateRanks {
   // All ranks of the job that are awaited now, and have been for a second. `since`: when the wait
   // for those that are new here began. `why`: what each does, or has not done.
   void observe(Time now, const RankSet& ranks, Time since, const std::function<std::string()>& why);
+  // It waits, but for no rank.
+  void add_line(const std::string& text) { lines_.push_back({.text = text, .ranks = {}}); }
   // There is nothing left to wait for.
   void end(Time now) { observe(now, {}, now, nullptr); }
 
