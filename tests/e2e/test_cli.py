@@ -120,6 +120,27 @@ def test_version(words):
             id="a lease that ends jobs",
         ),
         pytest.param(["run", "true"], "-n N (or --ranks N)", id="run without ranks"),
+        pytest.param(
+            ["run", "--nproc_per_node", "4"],
+            "did you mean --nproc-per-node?",
+            id="torchrun's older spelling",
+        ),
+        *(
+            pytest.param(["run", "-n", "2", *words, "true"], said, id=f"torchrun's {words[0]}")
+            for words, said in {
+                ("--nnodes", "2"): "there is no --nnodes: a cluster file lists the hosts",
+                ("--node_rank=1",): "or by --host NAME",
+                ("--node-rank", "1"): "or by --host NAME",
+                ("--master-addr", "h"): "first host of the cluster file",
+                ("--master-port", "1"): "--master-port requires --cluster",
+                ("--rdzv-endpoint", "h:1"): "--job and --incarnation",
+                ("--rdzv_backend=c10d",): "--job and --incarnation",
+                ("--standalone",): "all ranks are on this machine",
+                ("--max-restarts=3",): "is not started again",
+                ("-m", "train"): "-- python -m MODULE",
+                ("--tee", "3"): "--tag-output",
+            }.items()
+        ),
         pytest.param(["run", "-n", "2"], "no program to run", id="run without a program"),
         pytest.param(["run", "-n", "0", "true"], "1 to 1024", id="no ranks"),
         pytest.param(["run", "-n", "2", "--values", "2227", "true"], "2226", id="K too large"),

@@ -42,7 +42,8 @@ ALL = [words for words in commands() if words not in PASS_ON] if ATP.exists() el
 
 def options_in_help(words):
     section = atp(*words, "--help").stdout.partition("\nOptions:\n")[2].partition("\n\n")[0]
-    return set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", section, re.MULTILINE))
+    names = re.findall(r"^  (?:-\w,)?(--[\w,-]+)", section, re.MULTILINE)
+    return {name for of_option in names for name in of_option.split(",")}
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,8 @@ def test_ranks_get_their_environment_and_their_output_is_passed_on():
         pytest.param(["--no-switch"], {}, ["server"], id="a server alone"),
         pytest.param([], {"ATP_HOST_MEMORY": "0"}, ["server", "switch"], id="no memory"),
         pytest.param([], {"ATP_HOST_MEMORY": "1"}, [], id="memory"),
+        pytest.param([], {"ATP_HOST_MEMORY": "0", "ATP_ALGORITHM": "ring"}, [], id="a ring"),
+        pytest.param(["--switch"], {"ATP_ALGORITHM": "ring"}, ["server", "switch"], id="both"),
         pytest.param([], {"ATP_SCALE": "fixed"}, ["server", "switch"], id="the fixed scale"),
     ],
 )
@@ -137,6 +139,8 @@ def test_a_command_that_is_not_found_or_may_not_run_is_named(tmp_path):
     result = atp("run", "-n", "2", "no-such-program")
     assert result.returncode == 127
     assert "cannot run 'no-such-program': command not found" in result.stderr
+    result = atp("run", "--nproc-per-node", "2", "no-such.py")  # as for torchrun
+    assert "command not found; name its interpreter too: python no-such.py" in result.stderr
     result = atp("run", "-n", "2", str(tmp_path))
     assert result.returncode == 126
 

@@ -253,6 +253,13 @@ Option Command::add_flag(const std::string& names, bool& value, const std::strin
   return Option(app_->add_flag(names, value, help));
 }
 
+void Command::refuse(const std::string& names, const std::string& instead) const {
+  const auto say = [names, instead](const std::vector<std::string>& /*values*/) {
+    throw UsageError(fmt::format("there is no {}: {}", names.substr(0, names.find(',')), instead));
+  };
+  app_->add_option_function<std::vector<std::string>>(names, say)->expected(0, 1)->group("");
+}
+
 void Command::callback(std::function<void()> run) const { app_->callback(std::move(run)); }
 
 void Command::before_callback(std::function<void()> run) const {
@@ -280,8 +287,9 @@ CommandText DescribedCommand::text(const std::string& path) const {
   text.description = app_->get_description();
   text.footer = app_->get_footer();
   text.passes_arguments_on = app_->get_prefix_command();
-  for (const CLI::Option* option : app_->get_options())
-    text.options.push_back(option_text(*option));
+  for (const CLI::Option* option : app_->get_options()) {
+    if (!option->get_group().empty()) text.options.push_back(option_text(*option));
+  }
   for (const Command& command : commands()) {
     text.commands.push_back(DescribedCommand(command).text(text.path));
   }

@@ -107,6 +107,8 @@ class Command {
   template <class Value>
   Option add_option(const std::string& names, Value& value, const std::string& help) const;
   Option add_flag(const std::string& names, bool& value, const std::string& help) const;
+  // Options of another program, which no help shows: using one is an error that says what to do.
+  void refuse(const std::string& names, const std::string& instead) const;
 
   // The callback runs when all arguments have been read; before_callback()'s runs just before it.
   void callback(std::function<void()> run) const;

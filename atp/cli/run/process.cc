@@ -69,6 +69,9 @@ Started failed(const ProcessSpec& spec, int problem) {
   std::string message =
       fmt::format("cannot run '{}': {}", spec.arguments[0],
                   problem == ENOENT ? "command not found" : std::strerror(problem));
+  if (spec.arguments[0].ends_with(".py")) {
+    message += fmt::format("; name its interpreter too: python {}", spec.arguments[0]);
+  }
   return {-1, {std::move(message), problem == ENOENT}};
 }
 

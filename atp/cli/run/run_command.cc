@@ -89,7 +89,9 @@ void add_common_options(const Command& command, RunOptions& options) {
 
 // Options for a job on this machine alone; a cluster file has its own keys for them.
 void add_local_options(const Command& command, RunOptions& options, Option cluster) {
-  command.add_option("-n,--ranks", options.ranks, "Number of ranks, all on this machine")
+  command
+      .add_option("-n,--ranks,--nproc-per-node", options.ranks,
+                  "Number of ranks, all on this machine")
       .type_name("N")
       .in_range(std::size_t{1}, kMaxRanks)
       .excludes(cluster);
@@ -197,6 +199,26 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
 }
 
+// What users of torchrun may look for; --nproc-per-node and --master-port exist.
+void refuse_torchrun_options(const Command& command) {
+  command.refuse("--nnodes", "a cluster file lists the hosts (--cluster FILE)");
+  command.refuse("--node-rank,--node_rank,--local-addr,--local_addr",
+                 "a host is found in the cluster file by its addresses, or by --host NAME");
+  command.refuse("--master-addr,--master_addr",
+                 "rank 0 is on the first host of the cluster file, or of --hosts");
+  command.refuse(
+      "--rdzv-endpoint,--rdzv_endpoint,--rdzv-backend,--rdzv_backend,--rdzv-id,--rdzv_id,"
+      "--rdzv-conf,--rdzv_conf",
+      "a cluster file lists the hosts (--cluster FILE), and --job and --incarnation "
+      "tell its jobs apart");
+  command.refuse("--standalone", "without --cluster, all ranks are on this machine");
+  command.refuse("--max-restarts,--max_restarts", "a job that has failed is not started again");
+  command.refuse("-m,--module", "CMD is a whole command: -- python -m MODULE");
+  command.refuse("--no-python,--no_python", "CMD is a whole command, with or without python");
+  command.refuse("-t,--tee,-r,--redirects,--log-dir,--log_dir",
+                 "the ranks write to this command's output (--tag-output prefixes their lines)");
+}
+
 void add_run_options(const Command& command, RunOptions& options) {
   Option cluster = command
                        .add_option("--cluster", options.cluster_file,
@@ -205,6 +227,7 @@ void add_run_options(const Command& command, RunOptions& options) {
   add_local_options(command, options, cluster);
   add_cluster_options(command, options, cluster);
   add_common_options(command, options);
+  refuse_torchrun_options(command);
 }
 
 // Ranks find the key through their environment, where a user may have named it instead of --key.

@@ -111,10 +111,12 @@ const char* option_with_nodes(const RunOptions& options) {
   return nullptr;
 }
 
-// Ranks on one machine sum in shared memory unless an option or variable needs the network.
+// Ranks on one machine sum in shared memory unless an option or variable needs the network; torch's
+// sum over a ring if a variable says so, for which nothing has to be started.
 bool takes_network(const RunOptions& options) {
-  return option_with_nodes(options) != nullptr || options.values > 0 ||
-         is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed") ||
+  if (option_with_nodes(options) != nullptr || options.values > 0) return true;
+  if (is_set_to("ATP_ALGORITHM", "ring")) return false;
+  return is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed") ||
          !has_memory(options);
 }
 
