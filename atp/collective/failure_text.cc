@@ -63,9 +63,8 @@ std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
 // Whose contributions are missing. If each rank sends for all ranks of its host, any of these may
 // be the late one.
 std::string contributors_text(const RankSet& ranks, const FailureContext& context) {
-  const std::string text = ranks_at_text(ranks, context.detail);
-  if (context.names.empty()) return text;
-  return (ranks.size() == 1 ? "the host of " : "the hosts of ") + text;
+  const std::string of = ranks.size() == 1 ? "the host of " : "the hosts of ";
+  return (context.names.empty() ? "" : of) + ranks_at_text(ranks, context.detail);
 }
 
 std::string operation_of(const FailureContext& context) {

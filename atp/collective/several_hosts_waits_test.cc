@@ -18,9 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Key;
 
 // What each rank has said.
 class Said {
@@ -107,17 +105,13 @@ void expect_named(const Row& row, Reduction reduction) {
     }
     EXPECT_THAT(lines, AllOf(HasSubstr("waiting for "), HasSubstr(expected->second),
                              HasSubstr("all_reduce #1 (100,000 values)"), HasSubstr("resumed")));
-    for (const auto& [awaited, waited] : hosts[rank]->waits()) {
-      EXPECT_TRUE(waited < milliseconds(900) || row.late.count(awaited) > 0 ||
-                  row.says.at(0).find("rank " + std::to_string(awaited)) != std::string::npos)
-          << awaited;
-    }
   }
   shut_down(hosts);
 }
 
 TEST(WaitsOfSeveralHosts, AreToldByEveryRank) {
   std::vector<std::thread> at_once;
+  at_once.reserve(2 * std::size(kRows));
   for (const Row& row : kRows) {
     for (const Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
       at_once.emplace_back([&row, reduction] { expect_named(row, reduction); });
