@@ -31,6 +31,7 @@ COMMANDS = (
     "pip ",
     "ssh ",
     "systemctl ",
+    "ulimit ",
     "--",
     "| ",
     ".venv/",
