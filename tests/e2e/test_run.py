@@ -50,6 +50,8 @@ def test_ranks_of_one_machine_get_a_switch_and_a_server_if_these_are_wanted(
     script = "echo memory=$ATP_HOST_MEMORY route=$ATP_ROUTE"
     result = atp("run", "-n", "1", *options, "sh", "-c", script, env=environment | variables)
     assert sorted(re.findall(r"(\S+) on 127\.0\.0\.1", result.stderr)) == starts
+    is_ring = variables.get("ATP_ALGORITHM") == "ring" and not starts
+    assert ("--switch starts them" in result.stderr) == is_ring
     memory = "0" if starts else variables.get("ATP_HOST_MEMORY", "")
     assert f"memory={memory} " in result.stdout
     assert ("route=127." in result.stdout) == bool(starts)

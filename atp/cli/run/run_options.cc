@@ -115,9 +115,12 @@ const char* option_with_nodes(const RunOptions& options) {
 // sum over a ring if a variable says so, for which nothing has to be started.
 bool takes_network(const RunOptions& options) {
   if (option_with_nodes(options) != nullptr || options.values > 0) return true;
-  if (is_set_to("ATP_ALGORITHM", "ring")) return false;
-  return is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed") ||
-         !has_memory(options);
+  const bool without_memory = is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed");
+  if (!is_set_to("ATP_ALGORITHM", "ring")) return without_memory || !has_memory(options);
+  if (without_memory) {
+    log_info("with ATP_ALGORITHM=ring no switch and no server are started; --switch starts them");
+  }
+  return false;
 }
 
 void refuse_nodes_beside_a_route(const RunOptions& options, const std::string& route) {
