@@ -235,12 +235,19 @@ Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0, std::uint16
 TEST(SwitchRefusal, AJobForWhichTheSystemHasNoMemoryIsRefusedAndTheOthersGoOn) {
   Rig rig;
   relayed(rig.in(child(0), join(0)));
+  const Bytes again = join(0);
+  const Bytes other = join_of_job(2);
+  Outbox out(8, 1 << 16);
   {
     const LittleMemory little(std::size_t{2} << 20);
-    expect_refused(rig, join_of_job(2), memory_refusal(0, 1));
-    relayed(rig.in(child(0), join(0)));
+    rig.node.handle_packet(rig.now, child(0), kOwn, other, out);
+    rig.node.handle_packet(rig.now, child(0), kOwn, again, out);
   }
-  relayed(rig.in(child(0), join_of_job(2)));
+  ASSERT_EQ(out.packets().size(), 2u);
+  const ParsedPacket refused = parse_packet(out.bytes_of(out.packets()[0]));
+  EXPECT_EQ(StatusMessage::read(refused.view())->refusal(), memory_refusal(0, 1));
+  EXPECT_EQ(out.packets()[1].to, kServer) << "the known job's JOIN goes on";
+  relayed(rig.in(child(0), other));
 }
 
 TEST(SwitchRefusal, TenantsHoldNoMoreThanTheirQuota) {

@@ -77,6 +77,7 @@ TEST_F(TalkServerTest, AnAnswerForWhichThereIsNoMemoryCostsTheClientsThatAreTher
 
 TEST_F(TalkServerTest, AnswersWhileMoreClientsThanItKeepsSayNothing) {
   std::vector<TcpSocket> idle;
+  idle.reserve(400);
   for (int i = 0; i < 400; ++i) idle.push_back(connect());
   EXPECT_TRUE(is_answered());
   ASSERT_EQ(told().size(), 1U);
@@ -85,6 +86,7 @@ TEST_F(TalkServerTest, AnswersWhileMoreClientsThanItKeepsSayNothing) {
 
 TEST_F(TalkServerTest, SleepsWhileIdleClientsSayNothing) {
   std::vector<TcpSocket> idle;
+  idle.reserve(50);
   for (int i = 0; i < 50; ++i) idle.push_back(connect());
   EXPECT_TRUE(is_answered());
   std::this_thread::sleep_for(milliseconds(50));
@@ -96,6 +98,7 @@ TEST_F(TalkServerTest, SleepsWhileIdleClientsSayNothing) {
 TEST_F(TalkServerTest, RestsWhileTheProcessHasNoDescriptorsAndRecovers) {
   EXPECT_TRUE(is_answered());
   std::vector<TcpSocket> callers;
+  callers.reserve(5);
   for (int i = 0; i < 5; ++i) callers.push_back(connect());
   for (const TcpSocket& caller : callers) EXPECT_TRUE(caller.send_all(bytes_of("q\n"), until_));
   for (const TcpSocket& caller : callers) {
