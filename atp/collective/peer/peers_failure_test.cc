@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <latch>
 #include <mutex>
 
 #include "atp/collective/peer/testing_peers.h"
@@ -313,9 +315,11 @@ TEST(PeersFailure, a_rank_that_has_left_is_named_by_those_that_need_it) {
 TEST(PeersFailure, ranks_that_are_gone_before_anybody_has_met_them_are_named_without_waiting) {
   TestingPeers group(4);
   group.close_listener(2);
+  std::latch told(3);  // one that ended now would be gone as well
   group.run_all_but(2, [&](std::size_t, Peers& peers) {
     EXPECT_THAT(first_error(peers, PeerCall::kAllGather, 10),
                 AllOf(HasSubstr("rank 2"), HasSubstr("is gone")));
+    told.arrive_and_wait();
   });
 }
 
