@@ -90,9 +90,13 @@ void ServerJudge::forget_jobs(Instant now, const Server& server) {
     });
     return is;
   };
-  for (const auto& [stream, _] : streams_) {
-    if (!is_known(stream)) over_.insert(stream);
-  }
+  const auto note_over = [&](const auto& streams) {
+    for (const auto& [stream, _] : streams) {
+      if (!is_known(stream)) over_.insert(stream);
+    }
+  };
+  note_over(streams_);
+  note_over(world_size_);  // also those without a result
   std::erase_if(holders_, [&](const auto& holder) { return !is_known(holder.first.first); });
   std::erase_if(lost_, [&](const auto& lost) { return !is_known(lost.first); });
   std::erase_if(switch_joined_, [&](const auto& joined) { return !is_known(joined.first); });
