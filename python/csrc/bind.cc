@@ -22,6 +22,7 @@
 #include "python/csrc/reconfigurable_group.h"
 #include "python/csrc/ring_group.h"
 #include "python/csrc/signals.h"
+#include "python/csrc/stats.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (the source
 // of the route, how a group agrees on its job) is in Python, in atp/torch.
@@ -167,12 +168,6 @@ c10::intrusive_ptr<c10d::Work> average_segments(Group& group, const at::Tensor& 
   return group.average_segments(tensor, lengths, format);
 }
 
-// (operations, 32 hexadecimal digits), or None.
-py::object digest_tuple(const std::optional<DigestReading>& reading) {
-  if (!reading) return py::none();
-  return py::make_tuple(reading->operations, reading->digest.text());
-}
-
 std::optional<DigestReading> final_digest(PyInNetworkGroup& group, bool restart) {
   const py::gil_scoped_release release;
   return group.final_digest(restart);
@@ -280,20 +275,6 @@ void add_ring(PyInNetworkGroup& group, ConnectedRing& ring, const PyFigures& net
       judged_every);
 }
 
-// None if there is no second way.
-py::object way_counts(const PyInNetworkGroup& group) {
-  const std::optional<WayCounts> counts = group.way_counts();
-  if (!counts) return py::none();
-  py::dict rows;
-  rows["innetwork"] = counts->operations[index_of(SumWay::kNetwork)];
-  rows["ring"] = counts->operations[index_of(SumWay::kRing)];
-  rows["trials"] = counts->trials;
-  rows["judgements"] = counts->judgements;
-  rows["changes"] = counts->changes;
-  rows["ring_from_bytes"] = counts->ring_from;
-  return rows;
-}
-
 // The place of a group in the flight recorder; None if it is off. Throws ValueError if its
 // variables cannot be parsed.
 std::shared_ptr<RecordedGroup> open_record(std::string name,
@@ -320,45 +301,6 @@ std::vector<std::string> write_records_to(const std::string& folder) {
 void abort_all() {
   const py::gil_scoped_release release;
   LiveGroups::instance().abort_all();
-}
-
-py::list traffic_of(const PeersBackend& group) {
-  py::list rows;
-  for (const TrafficRow& row : group.traffic()) {
-    rows.append(py::make_tuple(row.path, row.operation, row.dtype, row.calls, row.bytes));
-  }
-  return rows;
-}
-
-// {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}, or None.
-template <class Group>
-py::object waited_for_of(const Group& self) {
-  std::optional<WaitedForRanks> waited;
-  {
-    const py::gil_scoped_release released;
-    waited = self.waited_for();
-  }
-  if (!waited || waited->ranks.empty()) return py::none();
-  py::dict dict;
-  dict["ranks"] = waited->ranks;
-  dict["seconds"] = std::chrono::duration<double>(waited->waited).count();
-  dict["operation"] = waited->operation;
-  return dict;
-}
-
-// {2: 12.3}: seconds by rank.
-template <class Group>
-py::dict waits_of(const Group& self) {
-  std::map<Rank, Duration> waits;
-  {
-    const py::gil_scoped_release released;
-    waits = self.waits();
-  }
-  py::dict seconds;
-  for (const auto& [rank, waited] : waits) {
-    seconds[py::int_(rank)] = std::chrono::duration<double>(waited).count();
-  }
-  return seconds;
 }
 
 // A Python function that C++ keeps. If the interpreter ends before the group does, the function is
@@ -461,7 +403,7 @@ void define_in_network_group(py::module_& module) {
   in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
                  py::arg("ring_figures"), py::arg("judged_every"),
                  py::call_guard<py::gil_scoped_release>());
-  in_network.def("way_counts", &way_counts);
+  in_network.def("way_counts", [](const PyInNetworkGroup& self) { return way_counts(self); });
 }
 
 void define_ring_group(py::module_& module) {
