@@ -250,5 +250,15 @@ TEST(Stall, ARankThatJoinsLongAfterALeaseIsWaitedForInTheTree) {
   EXPECT_EQ(world.server().counters()[ServerCounter::kFragmentsCompletedByServer], 0);
 }
 
+// Seed 152455. The queue holds a tenth of what the ranks send when all of them join at once.
+TEST(Stall, RanksThatJoinInStepDoNotLoseTheSameJoinsForever) {
+  Plan plan = small_plan(128, {10});
+  plan.fabric.server.bits_per_s = 100'000'000;
+  plan.fabric.server.queue_bytes = 2'000;
+  World world(plan);
+  EXPECT_TRUE(world.run(seconds(10), [&] { return world.all(&Application::joined); }));
+  EXPECT_GT(world.faults()[Fault::kQueueLoss], 128u);
+}
+
 }  // namespace
 }  // namespace atp::sim

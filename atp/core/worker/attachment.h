@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "atp/base/random.h"
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
@@ -13,7 +14,9 @@ namespace atp {
 
 // When the next JOIN (or LEAVE) of one path is due: at once, then at intervals that double from
 // join_first to join_last until one is answered, and again join_refresh after the last one sent
-// (docs/protocol.md §2).
+// (docs/protocol.md §2). The `seed` tells the ranks apart, so that those that began at the same
+// time do not repeat theirs in step, and lose the same ones in a full queue each time (H38). Both
+// paths of a rank wait alike.
 class JoinSchedule {
  public:
   Instant next() const { return next_; }
@@ -26,9 +29,10 @@ class JoinSchedule {
     answered_ = false;
     unanswered_ = 0;
   }
-  void sent(Instant now, const Timing& timing) {
+  void sent(Instant now, const Timing& timing, std::uint64_t seed) {
     last_sent_ = now;
     next_ = now + interval_;
+    if (interval_ == timing.join_last) next_ += jitter(seed);
     interval_ = std::min(2 * interval_, timing.join_last);
     answered_ = false;
     ++unanswered_;
@@ -48,6 +52,12 @@ class JoinSchedule {
   bool operator==(const JoinSchedule&) const = default;
 
  private:
+  Duration jitter(std::uint64_t seed) const {
+    Random random(seed ^ (static_cast<std::uint64_t>(unanswered_) << 32));
+    return Duration{
+        static_cast<Duration::rep>(random.uniform() * static_cast<double>(interval_.count()) / 8)};
+  }
+
   Instant next_ = kNever;
   Instant last_sent_{};
   Duration interval_{};

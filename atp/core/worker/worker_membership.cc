@@ -93,7 +93,7 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   } else {
     join.remaining = config.route;
   }
-  (straight ? straight_join_ : tree_join_).sent(turn.now, config.timing);
+  (straight ? straight_join_ : tree_join_).sent(turn.now, config.timing, config.seed);
   const ControlHead head = head_of(config, PacketType::kJoin, straight);
   if (!put_join(turn.out, head, RankSet::of(config.rank), join)) return;
   turn.out.send_to(straight ? server(config) : parent(config));
@@ -118,7 +118,7 @@ void WorkerMembership::ask_route(WorkerTurn& turn) {
 
 void WorkerMembership::send_leave(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
-  leave_.sent(turn.now, config.timing);
+  leave_.sent(turn.now, config.timing, config.seed);
   const RankSet self = RankSet::of(config.rank);
   const auto put = [&](bool straight) {
     return put_leave(turn.out, head_of(config, PacketType::kLeave, straight), self,

@@ -258,7 +258,7 @@ JOINING = [
     Rule(
         "a LEAVE is sent only once",
         MEMBERSHIP,
-        "  leave_.sent(turn.now, config.timing);\n",
+        "  leave_.sent(turn.now, config.timing, config.seed);\n",
         "  leave_.stop();\n",
     ),
     Rule(
@@ -273,6 +273,12 @@ JOINING = [
         ATTACHMENT,
         "timing.join_refresh);\n    interval_ = timing.join_first;\n",
         "timing.join_refresh);\n",
+    ),
+    Rule(
+        "ranks repeat their JOINs in step",
+        ATTACHMENT,
+        "if (interval_ == timing.join_last) next_ += jitter(seed);",
+        "if (false) next_ += jitter(seed);",
     ),
     Rule(
         "a worker does not suspect its tree",
