@@ -25,6 +25,7 @@ Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
                       ? job_.own_operations[rank]
                       : job_.operations),
       random_(plan.seed * 7919 + job * 1009 + rank),
+      heal_(plan.heal),
       done_(operations_.size()),
       seals_(operations_.size()) {
   if (rank < job_.start.size()) ready_ += job_.start[rank];
@@ -113,10 +114,13 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
   }
 }
 
-Duration Application::pause_after(std::uint64_t number) const {
+// Pauses spread the operations over the faults, so no pause goes on when these have stopped: what
+// is left then must be done in bounded time, which a pause must not use up.
+Instant Application::resumes_at(Instant now, std::uint64_t number) const {
   Random random(job_.data_seed * 1000003 + number);
-  return Duration{static_cast<Duration::rep>(static_cast<double>(job_.pause.count()) *
-                                             (0.5 + random.uniform()))};
+  const Duration pause{static_cast<Duration::rep>(static_cast<double>(job_.pause.count()) *
+                                                  (0.5 + random.uniform()))};
+  return std::min(now + pause, std::max(now, heal_));
 }
 
 void Application::complete(Instant now, std::uint64_t number, const Worker& worker,
@@ -129,7 +133,7 @@ void Application::complete(Instant now, std::uint64_t number, const Worker& work
   done_[number] = true;
   ++completed_;
   has_no_room_ = false;
-  ready_ = std::max(ready_, now + pause_after(number) + late_);
+  ready_ = std::max(ready_, resumes_at(now, number) + late_);
   if (auto wrong =
           oracle.check(job_index_, number, rank_, worker.value_count(), output_of(number))) {
     violations_.push_back(*std::move(wrong));

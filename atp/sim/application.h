@@ -55,7 +55,7 @@ class Application : public Tensors {
 
  private:
   void submit(Instant now, Worker& worker);
-  Duration pause_after(std::uint64_t number) const;
+  Instant resumes_at(Instant now, std::uint64_t number) const;
   void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
   void abort_if_planned();
   void seal(std::uint64_t number);
@@ -75,6 +75,7 @@ class Application : public Tensors {
   std::vector<BlockLayout> layouts_;
   std::vector<std::vector<std::int16_t>> exponents_;
   Random random_;
+  Instant heal_{};
   Duration late_{};  // behind the others in each step
   Instant ready_{};  // the earliest time of the next submission
   bool started_ = false;

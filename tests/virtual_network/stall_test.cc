@@ -260,5 +260,17 @@ TEST(Stall, RanksThatJoinInStepDoNotLoseTheSameJoinsForever) {
   EXPECT_GT(world.faults()[Fault::kQueueLoss], 128u);
 }
 
+// Seed 152455, too. The limit after the faults is for the nodes, not for an application that
+// submits nothing.
+TEST(Stall, AnApplicationPausesNoMoreOnceTheFaultsHaveStopped) {
+  Plan plan = small_plan(2, {20, 20});
+  plan.jobs[0].max_in_flight = 1;
+  plan.jobs[0].pause = seconds(60);
+  plan.heal = seconds(1);
+  World world(plan);
+  expect_all_done(world);
+  EXPECT_GE(world.application(0).completed(), 2u);
+}
+
 }  // namespace
 }  // namespace atp::sim
