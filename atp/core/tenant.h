@@ -17,6 +17,7 @@ struct Quota {
   std::uint32_t jobs = 0;
   std::uint32_t aggregators = 0;  // of a switch
   std::size_t bytes = 0;
+  std::uint32_t weight = 1;  // of each of its jobs at a switch, where aggregators are scarce
 
   bool operator==(const Quota&) const = default;
 };

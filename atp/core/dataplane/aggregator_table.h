@@ -18,6 +18,8 @@ bool operator==(const atp_aggregator& a, const atp_aggregator& b);
 
 namespace atp {
 
+constexpr std::uint32_t kMostPlaces = 16;
+
 class AggregatorTable {
  public:
   AggregatorTable(std::uint32_t aggregators, std::uint16_t max_value_count);

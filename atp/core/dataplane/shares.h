@@ -26,6 +26,7 @@ namespace atp {
 struct SharingConfig {
   std::uint32_t partitions = 0;  // number of equal regions, one per job; 0: no partition
   std::uint32_t quota = 0;       // maximum aggregators per job; 0: no quota
+  bool first_come = false;       // no job is kept from the last aggregators by its part
 
   bool operator==(const SharingConfig&) const = default;
 };

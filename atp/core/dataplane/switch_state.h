@@ -25,6 +25,7 @@ struct SwitchConfig {
   // and the memory that they may take together, besides the aggregators, are bounded.
   std::uint32_t max_trees = 1024;
   std::size_t tree_memory_bytes = std::size_t{64} << 20;
+  std::uint32_t places = kMostPlaces;  // of a fragment, at most; 1: only its home
   SharingConfig sharing;
   const Quotas* quotas = nullptr;  // null: no keys, and so no tenants
   UpstreamPolicy upstream;

@@ -62,6 +62,7 @@ struct WorkerConfig {
   NumberFormat number_format = NumberFormat::kFixed;  // the same on all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
+  bool room = true;  // collisions bound what is in flight; false: for comparison with the paper
   std::uint16_t servers = 1;            // that this host sends to at once, with a worker for each
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, with their ends not yet polled
