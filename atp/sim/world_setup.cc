@@ -73,6 +73,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.number_format = job.number_format;
   config.overflow = job.overflow;
   config.congestion = job.congestion;
+  config.room = job.room;
   config.servers = servers_of(plan, job);
   config.max_operations = job.max_operations;
   config.first_sequence = plan.first_sequence;

@@ -38,6 +38,8 @@ sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   const double compute_us = of_job(setup.compute_us, index);
   sim::JobPlan job;
   job.key = {static_cast<std::uint32_t>((setup.seed - 1) * 1000 + index + 1), 1};
+  // A weight is a tenant's, so each job has a tenant of its own.
+  if (!setup.weights.empty()) job.key.tenant = static_cast<std::uint16_t>(index + 1);
   job.world_size = of_job(setup.workers, index);
   place(setup, job);
   job.max_value_count = setup.values;
@@ -45,11 +47,13 @@ sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   job.data_seed = job.key.job;
   job.max_in_flight = compute_us > 0 ? 1 : setup.in_flight;
   job.pause = microseconds(compute_us);
-  job.start.assign(job.world_size, microseconds(index * setup.stagger_us));
+  job.start.assign(job.world_size,
+                   microseconds(index * setup.stagger_us + of_job(setup.late_us, index)));
+  job.room = of_job(setup.room, index) != 0;
   sim::OperationPlan operation;
   operation.spec.count = std::uint64_t{of_job(setup.fragments, index)} * setup.values;
   operation.in_place = true;
-  job.operations.assign(setup.operations, operation);
+  job.operations.assign(of_job(setup.operations, index), operation);
   return job;
 }
 
@@ -90,12 +94,12 @@ class Contest {
 
   Report play() {
     if (setup_.sample_us > 0) sample();
-    run_until([this] { return all_did(setup_.operations / 3); });
+    run_until([this] { return all_did(3); });
     const Snapshot begin = snapshot();
     run_until([this] { return one_is_done(); });
     const Snapshot end = snapshot();
     is_over_ = true;
-    run_until([this] { return all_did(setup_.operations); });
+    run_until([this] { return all_did(1); });
     world_.run_to_completion();
     if (!world_.all(&sim::Application::finished)) unfinished_ = world_.unfinished();
     world_.check_release();
@@ -117,15 +121,21 @@ class Contest {
     }
   }
 
-  bool all_did(std::uint64_t operations) const {
-    return std::all_of(firsts_.begin(), firsts_.end(), [&](const sim::Application* first) {
-      return first->completed() >= operations;
-    });
+  // Whether a job has done its operations, or this part of them.
+  bool did(std::uint32_t job, std::uint32_t part) const {
+    return firsts_[job]->completed() >= of_job(setup_.operations, job) / part;
+  }
+  bool all_did(std::uint32_t part) const {
+    for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
+      if (!did(job, part)) return false;
+    }
+    return true;
   }
   bool one_is_done() const {
-    return std::any_of(firsts_.begin(), firsts_.end(), [&](const sim::Application* first) {
-      return first->completed() == setup_.operations;
-    });
+    for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
+      if (did(job, 1)) return true;
+    }
+    return false;
   }
 
   sim::Verdict on_packet(const sim::Packet& packet) {
@@ -171,10 +181,14 @@ class Contest {
     Result result;
     const double us = in_microseconds(end.at - begin.at);
     result.measured_us = us;
+    result.goodput.assign(setup_.jobs, 0);
+    result.wrong = world_.violations();
+    if (!unfinished_.empty()) result.wrong.push_back(unfinished_);
+    if (us == 0) return result;
     for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
       const double bits = 32.0 * setup_.values * of_job(setup_.fragments, job);
       const auto done = static_cast<double>(end.operations[job] - begin.operations[job]);
-      result.goodput.push_back(done * bits / us / 1000);
+      result.goodput[job] = done * bits / us / 1000;
     }
     const auto risen = [&](const auto& counters, auto counter) {
       return static_cast<double>((end.*counters)[counter] - (begin.*counters)[counter]);
@@ -191,8 +205,6 @@ class Contest {
     result.marked = each(&Snapshot::workers, WorkerCounter::kParametersEcn);
     result.window_cuts =
         end.workers[WorkerCounter::kWindowCutsEcn] - begin.workers[WorkerCounter::kWindowCutsEcn];
-    result.wrong = world_.violations();
-    if (!unfinished_.empty()) result.wrong.push_back(unfinished_);
     return result;
   }
 
@@ -225,6 +237,16 @@ Timing fast_timing() {
   return timing;
 }
 
+// By the tenant of each job; none without weights.
+std::shared_ptr<const sim::TenantQuotas> quotas_of(const Setup& setup) {
+  if (setup.weights.empty()) return nullptr;
+  auto quotas = std::make_shared<sim::TenantQuotas>();
+  for (std::uint32_t job = 0; job < setup.jobs; ++job) {
+    quotas->quotas.push_back({.weight = of_job(setup.weights, job)});
+  }
+  return quotas;
+}
+
 }  // namespace
 
 sim::Plan plan_of(const Setup& setup) {
@@ -235,6 +257,9 @@ sim::Plan plan_of(const Setup& setup) {
   plan.switch_config.max_value_count = setup.values;
   plan.switch_config.sharing.partitions = setup.partition ? setup.jobs : 0;
   plan.switch_config.sharing.quota = setup.quota;
+  plan.switch_config.sharing.first_come = setup.first_come;
+  plan.switch_config.places = setup.places;
+  plan.quotas = quotas_of(setup);
   plan.server_config.wmax = setup.window;
   plan.server_config.rehash = setup.placement == "rehash";
   if (setup.placement == "linear") {

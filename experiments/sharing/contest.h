@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "atp/core/dataplane/aggregator_table.h"
 #include "atp/sim/plan.h"
 
 // Simulates jobs that share one switch and one server: the speed of each, and how much of it the
@@ -24,18 +25,24 @@ struct Setup {
   std::string placement = "rehash";  // or hash, linear
   bool partition = false;            // one region per job
   std::uint32_t quota = 0;
+  std::uint32_t places = kMostPlaces;
+  bool first_come = false;
+  // By job; without room a job ignores collisions. Without weights all jobs have the same one.
+  std::vector<std::uint8_t> room{1};
+  std::vector<std::uint32_t> weights;
   std::uint32_t window = 128;  // maximum packets in flight per worker, a power of two
   std::uint16_t values = 62;   // per packet, as in the paper
-  std::uint32_t operations = 64;
-  std::uint32_t in_flight = 4;    // operations that a worker submits at once
-  double stagger_us = 3.7;        // between the starts of two jobs
-  double delay_us = 1;            // per link
-  double sample_us = 0;           // sampling interval; 0: no series
-  bool aimd = false;              // otherwise the window is fixed
-  std::uint64_t ecn_bytes = 0;    // a link's queue length from which packets are marked
-  std::uint64_t queue_bytes = 0;  // a link's maximum queue length; 0: no limit
-  std::uint32_t host_ns = 18;     // of a host, per packet that it receives
-  double server_gbit = 100;       // what the server can receive, possibly less than its link (§D.1)
+  std::vector<std::uint32_t> operations{64};  // by job
+  std::uint32_t in_flight = 4;                // operations that a worker submits at once
+  double stagger_us = 3.7;                    // between the starts of two jobs
+  std::vector<double> late_us{0};             // by job: starts so much later still
+  double delay_us = 1;                        // per link
+  double sample_us = 0;                       // sampling interval; 0: no series
+  bool aimd = false;                          // otherwise the window is fixed
+  std::uint64_t ecn_bytes = 0;                // a link's queue length from which packets are marked
+  std::uint64_t queue_bytes = 0;              // a link's maximum queue length; 0: no limit
+  std::uint32_t host_ns = 18;                 // of a host, per packet that it receives
+  double server_gbit = 100;  // what the server can receive, possibly less than its link (§D.1)
   // The workers of a job are spread over the racks in equal runs; the server is in the last rack.
   std::uint32_t racks = 1;
   // The levels of switches that sum. 2: those of the workers' racks, then that of the server's. 1:
@@ -49,7 +56,7 @@ struct Setup {
 };
 
 // Results over the time in which all jobs were running: from when each had done a third of its
-// operations until the first had done all.
+// operations until the first had done all. If there was no such time, they are 0.
 struct Result {
   double measured_us = 0;
   std::vector<double> goodput;     // Gbit/s of sums, by job

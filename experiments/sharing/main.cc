@@ -19,6 +19,11 @@ struct Lists {
   std::vector<std::string> workers{"4"};
   std::vector<std::string> fragments{"256"};
   std::vector<std::string> compute{"0"};
+  std::vector<std::string> operations{"64"};
+  std::vector<std::string> late{"0"};
+  std::vector<std::string> room{"1"};
+  std::vector<std::string> weights;
+  bool paper = false;
 };
 
 double number(const std::string& option, const std::string& text, double least, double most) {
@@ -39,13 +44,19 @@ void add_options(const CommandLine& program, Setup& setup, Lists& lists) {
   option("--placement", setup.placement).one_of({"rehash", "hash", "linear"});
   program.add_flag("--partition", setup.partition, "");
   option("--quota", setup.quota);
+  option("--places", setup.places).in_range(1u, kMostPlaces);
+  program.add_flag("--first-come", setup.first_come, "");
+  option("--room", lists.room).split_at(',');
+  option("--weights", lists.weights).split_at(',');
+  program.add_flag("--paper", lists.paper, "");
   option("--window", setup.window).in_range(1, 65536);
   option("--values", setup.values);
   option("--fragments", lists.fragments).split_at(',');
-  option("--operations", setup.operations);
+  option("--operations", lists.operations).split_at(',');
   option("--in-flight", setup.in_flight);
   option("--compute", lists.compute).split_at(',');
   option("--stagger", setup.stagger_us);
+  option("--late", lists.late).split_at(',');
   option("--delay", setup.delay_us);
   option("--sample", setup.sample_us);
   program.add_flag("--aimd", setup.aimd, "");
@@ -75,6 +86,18 @@ void read_lists(const Lists& lists, Setup& setup) {
   setup.workers = numbers<std::uint16_t>("--workers", lists.workers, 1, 20);
   setup.fragments = numbers<std::uint32_t>("--fragments", lists.fragments, 1, 1e8);
   setup.compute_us = numbers<double>("--compute", lists.compute, 0, 1e7);
+  setup.operations = numbers<std::uint32_t>("--operations", lists.operations, 1, 1e6);
+  setup.late_us = numbers<double>("--late", lists.late, 0, 1e7);
+  setup.room = numbers<std::uint8_t>("--room", lists.room, 0, 1);
+  setup.weights = numbers<std::uint32_t>("--weights", lists.weights, 1, 1000);
+}
+
+// The paper's own rules for sharing (§3.5, §4): a fragment has one aggregator, whoever comes first
+// has it, and only the congestion window bounds what is in flight.
+void take_papers_rules(Setup& setup) {
+  setup.places = 1;
+  setup.first_come = true;
+  setup.room = {0};
 }
 
 void check(const Setup& setup) {
@@ -114,6 +137,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   program.callback([&] {
     atp::sharing::read_lists(lists, setup);
+    if (lists.paper) atp::sharing::take_papers_rules(setup);
     atp::sharing::check(setup);
     const atp::sharing::Report report = atp::sharing::play(setup);
     std::puts(atp::sharing::json_of(report).dump().c_str());
