@@ -2,8 +2,7 @@
  * share, a fragment, and the small steps on them. C for every engine, eBPF included.
  *
  * Invariants: bitmap, kind and magnitude always describe exactly the values held. An EMPTY
- * aggregator keeps its last identity and the fragment that passed it last, and nothing else, so
- * equal states are equal bytes. */
+ * aggregator has its two notes and nothing else, so equal states are equal bytes. */
 #ifndef ATP_CORE_DATAPLANE_AGGREGATOR_H
 #define ATP_CORE_DATAPLANE_AGGREGATOR_H
 
@@ -32,11 +31,7 @@
 /* BPF programs inline everything, because a BPF call takes at most five arguments. */
 #define ATP_PIPELINE static inline __attribute__((always_inline))
 
-enum atp_aggregator_state {
-  ATP_FRESH = 0, /* EMPTY, and has never held anything: there is no last identity */
-  ATP_EMPTY = 1,
-  ATP_AGGREGATING = 2
-};
+enum atp_aggregator_state { ATP_EMPTY = 0, ATP_AGGREGATING = 1 };
 
 /* Two packets belong to the same fragment only if all of this agrees. */
 struct atp_identity {
@@ -49,8 +44,7 @@ struct atp_identity {
 };
 
 struct atp_aggregator {
-  struct atp_identity identity; /* of what it holds, or the last identity */
-  struct atp_identity passed;   /* the last fragment that found it held by another, if any_passed */
+  struct atp_identity identity; /* of what it holds */
   atp_u64 last_use;             /* ns */
   atp_u32 aggregator_index;     /* as in the packets */
   atp_u32 magnitude;
@@ -58,11 +52,15 @@ struct atp_aggregator {
   atp_u8 bitmap_words;
   atp_u8 state;
   atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
-  atp_u8 any_passed;
-  atp_u16 share; /* the share of the job that holds it */
   atp_u8 kind;
-  atp_u8 hops; /* the minimum that any contribution had left */
-  atp_u8 zero[6];
+  atp_u16 share; /* the share of the job that holds it */
+  atp_u8 hops;   /* the minimum that any contribution had left */
+  /* The notes, about fragments whose home this is, wherever they are held; if there are any. */
+  atp_u8 any_returned;
+  atp_u8 any_passed;
+  atp_u8 zero[5];
+  struct atp_identity returned; /* the last one that was released or whose PARAMETER came */
+  struct atp_identity passed;   /* the last one that found no place */
   atp_u64 bitmap[ATP_PIPELINE_WORDS];
 };
 
@@ -100,16 +98,12 @@ ATP_PIPELINE int atp_same_identity(const struct atp_identity *i, const struct at
   return atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;
 }
 
-/* A FLUSH whose sender has seen nothing of the fragment names no operation. */
-ATP_PIPELINE int atp_asks_for(const struct atp_header *flush, const struct atp_identity *i) {
-  return atp_same_stream(i, flush) && i->sequence == flush->sequence &&
-         (flush->operation == 0 || i->operation == flush->operation);
-}
-
-/* The mark: whether the aggregator's last identity is a later fragment of h's stream. */
-ATP_PIPELINE int atp_marks_later(const struct atp_aggregator *a, const struct atp_header *h) {
-  return a->state == ATP_EMPTY && atp_same_stream(&a->identity, h) &&
-         a->identity.sequence > h->sequence;
+/* Whether the aggregator holds h's fragment, perhaps as another operation. An engine looks for it
+ * among the fragment's places: the one that has it is the one to decide on. If none has, it is the
+ * first EMPTY one, or if there is none, the home. */
+ATP_PIPELINE int atp_has_fragment(const struct atp_aggregator *a, const struct atp_header *h) {
+  return a->identity.sequence == h->sequence && a->state == ATP_AGGREGATING &&
+         atp_same_stream(&a->identity, h);
 }
 
 ATP_PIPELINE void atp_set_identity(struct atp_identity *i, const struct atp_header *h) {
@@ -147,8 +141,38 @@ ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole, at
 /* The flags that stick to a sum. */
 #define ATP_FLAGS_STICKY (ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_OVERFLOW)
 
-ATP_PIPELINE void atp_release(struct atp_aggregator *a) {
+ATP_PIPELINE int atp_is_later(const struct atp_identity *a, const struct atp_identity *b) {
+  return a->sequence > b->sequence && a->job == b->job && a->incarnation == b->incarnation &&
+         a->stream == b->stream && a->tenant == b->tenant;
+}
+
+/* Whether this is noted at its home as returned, or a later fragment of its stream is. */
+ATP_PIPELINE int atp_has_returned(const struct atp_aggregator *home, const struct atp_header *h) {
+  const struct atp_identity *noted = &home->returned;
+  return home->any_returned && atp_same_stream(noted, h) &&
+         (noted->sequence > h->sequence ||
+          (noted->sequence == h->sequence && noted->operation == h->operation));
+}
+
+/* Notes it as returned, unless a later one of its stream is noted. Returns whether it did. */
+ATP_PIPELINE int atp_note_returned(struct atp_aggregator *home, const struct atp_identity *i) {
+  if (home->any_returned && atp_is_later(&home->returned, i)) return 0;
+  home->returned = *i;
+  home->any_returned = 1;
+  return 1;
+}
+
+ATP_PIPELINE void atp_note_passed(struct atp_aggregator *home, const struct atp_header *h) {
+  atp_set_identity(&home->passed, h);
+  home->any_passed = 1;
+}
+
+/* `home`: of the fragment that it holds; null if its job has no region any more. */
+ATP_PIPELINE void atp_release(struct atp_aggregator *a, struct atp_aggregator *home) {
+  const struct atp_identity none = {0};
   atp_u32 w;
+  if (home) atp_note_returned(home, &a->identity);
+  a->identity = none;
   a->state = ATP_EMPTY;
   a->last_use = 0;
   a->aggregator_index = 0;

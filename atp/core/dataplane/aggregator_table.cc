@@ -18,7 +18,7 @@ namespace atp {
 AggregatorTable::AggregatorTable(std::uint32_t aggregators, std::uint16_t max_value_count)
     : max_value_count_(max_value_count),
       aggregators_(aggregators, atp_aggregator{}),
-      held_(aggregators / 64 + 1),
+      held_(aggregators / 64 + 2),
       values_(std::size_t{aggregators} * 4 * max_value_count) {
   ATP_CHECK(aggregators > 0 && max_value_count > 0);
 }
@@ -27,6 +27,37 @@ std::uint8_t* AggregatorTable::values_of(std::uint32_t slot, std::size_t bytes) 
   const std::size_t room = std::size_t{4} * max_value_count_;
   ATP_CHECK(slot < aggregators_.size() && bytes <= room);
   return values_.data() + slot * room;
+}
+
+// Of 32 slots from this one on, which hold a sum.
+std::uint32_t AggregatorTable::held_from(std::uint32_t slot) const {
+  const std::uint64_t low = held_[slot / 64] >> (slot % 64);
+  const std::uint64_t high = held_[slot / 64 + 1] << 1 << (63 - slot % 64);
+  return static_cast<std::uint32_t>(low | high);
+}
+
+// The bitmap tells which places are free, so that only the metadata of the others is read: of none,
+// as a rule.
+std::uint32_t AggregatorTable::find_beyond_home(const atp_share& share, std::uint32_t places,
+                                                std::uint32_t home,
+                                                const atp_header& header) const {
+  const std::uint32_t before_end = share.first + share.size - home;
+  const std::uint32_t count = std::min(places, share.size);
+  std::uint32_t held = held_from(home);
+  if (count > before_end) {  // the region's first places follow its last one
+    const std::uint32_t kept = (1U << before_end) - 1;
+    held = (held & kept) | held_from(share.first) << before_end;
+  }
+  const auto slot_of = [&](std::uint32_t place) {
+    return home + place - (place < before_end ? 0 : share.size);
+  };
+  const std::uint32_t all = (1U << count) - 1;
+  held &= all;
+  for (std::uint32_t others = held & ~1U; others != 0; others &= others - 1) {
+    const std::uint32_t slot = slot_of(static_cast<unsigned>(std::countr_zero(others)));
+    if (atp_has_fragment(&aggregators_[slot], &header)) return slot;
+  }
+  return held == all ? home : slot_of(static_cast<unsigned>(std::countr_one(held)));
 }
 
 std::uint32_t AggregatorTable::next_held(std::uint32_t slot) const {

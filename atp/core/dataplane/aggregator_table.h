@@ -18,7 +18,13 @@ bool operator==(const atp_aggregator& a, const atp_aggregator& b);
 
 namespace atp {
 
-constexpr std::uint32_t kMostPlaces = 16;
+constexpr std::uint32_t kMostPlaces = 16;  // of a fragment
+
+// The aggregators that a packet concerns, as slots (docs/protocol.md §4, *Places*, rule 3).
+struct PlaceFound {
+  std::uint32_t slot = 0;  // the one to decide on
+  std::uint32_t home = 0;
+};
 
 class AggregatorTable {
  public:
@@ -28,6 +34,14 @@ class AggregatorTable {
   std::uint16_t max_value_count() const { return max_value_count_; }
   atp_aggregator& operator[](std::uint32_t slot) { return aggregators_[slot]; }
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
+
+  // Looks among the first `places` of the packet's fragment, at most kMostPlaces. If the region is
+  // empty, what it finds means nothing.
+  PlaceFound find(const atp_share& share, std::uint32_t places, const atp_header& header) const {
+    const std::uint32_t home = atp_home(&share, header.aggregator_index, header.tenant);
+    if (atp_has_fragment(&aggregators_[home], &header)) return {home, home};
+    return {find_beyond_home(share, places, home, header), home};
+  }
 
   // Which aggregators hold a sum, in a bitmap: the metadata of a large table does not fit into the
   // caches, so a sweep that read the state of each would stop the switch for milliseconds.
@@ -47,11 +61,14 @@ class AggregatorTable {
   bool operator==(const AggregatorTable& other) const;
 
  private:
+  std::uint32_t find_beyond_home(const atp_share& share, std::uint32_t places, std::uint32_t home,
+                                 const atp_header& header) const;
+  std::uint32_t held_from(std::uint32_t slot) const;
   std::uint8_t* values_of(std::uint32_t slot, std::size_t bytes);
 
   std::uint16_t max_value_count_;
   std::vector<atp_aggregator> aggregators_;
-  std::vector<std::uint64_t> held_;   // by slot, a bit each
+  std::vector<std::uint64_t> held_;   // by slot, a bit each, and a word more
   std::vector<std::uint8_t> values_;  // 4·max_value_count_ per aggregator
 };
 

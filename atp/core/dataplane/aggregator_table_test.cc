@@ -82,10 +82,7 @@ TEST(AggregatorTable, NeighboursStayUntouched) {
 }
 
 std::uint32_t slot_of(const atp_share& share, std::uint32_t index, std::uint16_t tenant = 0) {
-  atp_header header{};
-  header.aggregator_index = index;
-  header.tenant = tenant;
-  return atp_slot_of_share(&share, &header);
+  return atp_home(&share, index, tenant);
 }
 
 TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
@@ -151,6 +148,72 @@ TEST(AggregatorTable, FindsTheAggregatorsThatHoldASumAtTheEdgesOfItsWords) {
     EXPECT_EQ(found, held) << size;
     for (const std::uint32_t slot : held) table.note_held(slot, false);
     EXPECT_EQ(table.next_held(0), size);
+  }
+}
+
+// A table in which the fragments with these indices are held at these slots, and looks for others.
+struct Held {
+  std::uint32_t slot;
+  std::uint64_t sequence;
+};
+
+AggregatorTable holding(std::uint32_t size, std::initializer_list<Held> all) {
+  AggregatorTable table(size, 1);
+  for (const Held& held : all) {
+    table[held.slot].state = ATP_AGGREGATING;
+    table[held.slot].identity.sequence = held.sequence;
+    table.note_held(held.slot, true);
+  }
+  return table;
+}
+
+TEST(AggregatorTable, FindsTheSumElseTheFirstFreePlaceElseTheHome) {
+  constexpr std::uint64_t kThis = 7;
+  constexpr std::uint64_t kOther = 1;
+  struct Row {
+    const char* name;
+    atp_share region;
+    std::uint32_t places;
+    std::uint32_t home;  // in the region
+    std::initializer_list<Held> held;
+    std::uint32_t found;
+  };
+  const atp_share all{.first = 0, .size = 100, .quota = 100, .held = 0};
+  const atp_share region{.first = 60, .size = 10, .quota = 10, .held = 0};
+  const Row rows[] = {
+      {"the free home", all, 16, 20, {}, 20},
+      {"the sum at the home", all, 16, 20, {{20, kThis}}, 20},
+      {"the sum at the last place", all, 16, 20, {{20, kOther}, {35, kThis}}, 35},
+      {"a sum beyond the last place is not looked for", all, 16, 20, {{36, kThis}}, 20},
+      {"a sum, although the home is free", all, 16, 20, {{21, kThis}}, 21},
+      {"the first free place", all, 16, 20, {{20, kOther}, {21, kOther}, {23, kOther}}, 22},
+      {"the home, if all places are held", all, 2, 20, {{20, kOther}, {21, kOther}}, 20},
+      {"only the home, with one place", all, 1, 20, {{20, kOther}, {21, kThis}}, 20},
+      {"across the words of the bitmap", all, 4, 62, {{62, kOther}, {63, kOther}}, 64},
+      {"a sum across the words", all, 4, 62, {{62, kOther}, {65, kThis}}, 65},
+      {"after the last aggregator the first", all, 4, 98, {{98, kOther}, {99, kOther}}, 0},
+      {"a sum after the end", all, 4, 98, {{98, kOther}, {1, kThis}}, 1},
+      {"not further after the end", all, 4, 98, {{2, kThis}}, 98},
+      {"after the end of a region its beginning", region, 4, 9, {{69, kOther}, {60, kOther}}, 61},
+      {"nothing beside the region", region, 4, 9, {{69, kOther}, {70, kThis}}, 60},
+      {"each place of a small region once",
+       region,
+       16,
+       5,
+       {{60, 1}, {61, 1}, {62, 1}, {63, 1}, {65, 1}, {66, 1}, {67, 1}, {68, 1}, {69, 1}},
+       64},
+      {"no other identity", all, 16, 20, {{20, kOther}, {21, kThis + 1}, {22, kThis - 1}}, 23},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    AggregatorTable table = holding(100, row.held);
+    atp_header header{};
+    header.sequence = kThis;
+    header.aggregator_index = static_cast<std::uint32_t>(
+        ((std::uint64_t{row.home} << 32) + row.region.size - 1) / row.region.size);
+    const PlaceFound found = table.find(row.region, row.places, header);
+    EXPECT_EQ(found.home, row.region.first + row.home);
+    EXPECT_EQ(found.slot, row.found);
   }
 }
 

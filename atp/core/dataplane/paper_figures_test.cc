@@ -71,6 +71,7 @@ class PaperFigure : public testing::Test {
   static SwitchConfig switch_config() {
     SwitchConfig with = config();
     with.aggregators = kAggregators;
+    with.places = 1;
     return with;
   }
   // Aggregator 9 is reserved by job 1, sequence 2.

@@ -10,11 +10,12 @@
  * outgoing one.
  *
  * Assumed: the packet was parsed (packet_view.h or an equivalent), so bitmap_words is 1 … 16; the
- * engine has looked up the job's tree, the ranks behind the sender and the aggregator of the
- * packet's index; and no other thread touches that aggregator meanwhile.
+ * engine has looked up the job's tree, the ranks behind the sender and, among the places of the
+ * packet's index, the aggregator to decide on (atp_has_fragment()); and no other thread touches
+ * these places meanwhile.
  *
- * Invariant: the mark that an aggregator's last identity leaves for its stream never goes back
- * (aggregator.h has the others). */
+ * Invariant: what a home notes as returned never goes back in its stream (aggregator.h has the
+ * others). */
 #ifndef ATP_CORE_DATAPLANE_PIPELINE_H
 #define ATP_CORE_DATAPLANE_PIPELINE_H
 
@@ -52,11 +53,11 @@ enum atp_reason {
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
   ATP_PASS_RESEND,          /* nothing to flush here */
-  ATP_PASS_AFTER_COLLISION, /* an earlier contribution of its fragment collided here and passed */
+  ATP_PASS_AFTER_COLLISION, /* an earlier contribution of its fragment found no place and passed */
   ATP_PASS_NO_REGION,       /* the job has no aggregators here */
   ATP_PASS_OVER_QUOTA,      /* the job holds as many as it may */
-  ATP_PASS_COLLISION,
-  ATP_PASS_OPERATION_MISMATCH, /* a collision in which only the operation differs (H31) */
+  ATP_PASS_COLLISION,       /* others hold all of its places */
+  ATP_PASS_OPERATION_MISMATCH, /* only the operation differs from a sum's (H31) */
   /* GRADIENT, consumed */
   ATP_CLAIMED,
   ATP_ADDED,
@@ -67,10 +68,9 @@ enum atp_reason {
   ATP_SENT_PARTIAL, /* RESEND asked for the partial sum */
   /* PARAMETER */
   ATP_RELEASED,
-  ATP_MARKED,    /* EMPTY: this is the last identity now */
-  ATP_MARK_KEPT, /* EMPTY, and the last identity is a later one of the stream */
+  ATP_MARKED,    /* noted as returned */
+  ATP_MARK_KEPT, /* a later one of the stream is noted */
   ATP_RECLAIMED, /* another identity, unused for too long, made room (paper §3.7) */
-  ATP_HELD_BY_OTHER,
   /* FLUSH */
   ATP_FLUSHED,
   ATP_FLUSH_PASSED,
@@ -111,19 +111,29 @@ ATP_PIPELINE struct atp_verdict atp_pass_direct(struct atp_fragment *p, enum atp
   return atp_pass(reason);
 }
 
+/* Forwards p because it gets no place. Its fragment's other contributions pass as well: one that
+ * claimed would wait in vain for this one. */
+ATP_PIPELINE struct atp_verdict atp_pass_noted(struct atp_aggregator *home, struct atp_fragment *p,
+                                               enum atp_reason reason) {
+  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
+  atp_note_passed(home, &p->header);
+  return atp_pass(reason);
+}
+
 /* The partial sum leaves as RESEND, so that partial sums further up leave with it (H8). */
 ATP_PIPELINE struct atp_verdict atp_emit_and_release(struct atp_aggregator *a,
+                                                     struct atp_aggregator *home,
                                                      struct atp_fragment *p, enum atp_data_op data,
                                                      enum atp_reason reason) {
   atp_write_sum(a, p, ATP_FLAG_RESEND);
-  atp_release(a);
+  atp_release(a, home);
   return atp_verdict_of(data, ATP_FORWARD_PARENT, reason);
 }
 
 /* ---- GRADIENT ---- */
 
 /* The rows of the table in which the aggregator holds p's identity. */
-ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
+ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a, struct atp_aggregator *home,
                                               const struct atp_tree_entry *t, atp_u64 now,
                                               struct atp_fragment *p) {
   const int resend = (p->header.flags & ATP_FLAG_RESEND) != 0;
@@ -135,7 +145,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
   }
   if (atp_bitmap_disjoint(a->bitmap, p->bitmap, a->bitmap_words)) {
     atp_join_sum(a, p, now);
-    if (resend) return atp_emit_and_release(a, p, ATP_DATA_COMBINE_LOAD, ATP_SENT_PARTIAL);
+    if (resend) return atp_emit_and_release(a, home, p, ATP_DATA_COMBINE_LOAD, ATP_SENT_PARTIAL);
     if (!atp_complete(a, t)) {
       return atp_verdict_of(ATP_DATA_COMBINE, ATP_FORWARD_NOWHERE, ATP_ADDED);
     }
@@ -143,7 +153,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
     return atp_verdict_of(ATP_DATA_COMBINE_LOAD, ATP_FORWARD_PARENT, ATP_COMPLETED);
   }
   if (atp_bitmap_within(p->bitmap, a->bitmap, a->bitmap_words)) {
-    if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);
+    if (resend) return atp_emit_and_release(a, home, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);
     a->last_use = now;
     a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_ECN));
     if (!atp_complete(a, t)) return atp_drop(ATP_DUPLICATE);
@@ -155,24 +165,15 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
 
 /* The rows in which the aggregator is EMPTY. */
 ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
+                                               struct atp_aggregator *home,
                                                const struct atp_tree_entry *t,
                                                const struct atp_share *s, atp_u64 now,
                                                struct atp_fragment *p) {
-  if (atp_marks_later(a, &p->header) ||
-      (a->state == ATP_EMPTY && atp_same_identity(&a->identity, &p->header))) {
-    return atp_pass(ATP_PASS_LATE);
-  }
   if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
   /* Otherwise it would wait here for contributions that were forwarded. */
-  if (a->any_passed && atp_same_identity(&a->passed, &p->header))
+  if (home->any_passed && atp_same_identity(&home->passed, &p->header))
     return atp_pass(ATP_PASS_AFTER_COLLISION);
-  if (s->held >= s->quota) {
-    /* The mark keeps the fragment's other contributions from claiming, so they pass as well. One
-     * that claimed would wait for this contribution in vain. */
-    atp_set_identity(&a->identity, &p->header);
-    a->state = ATP_EMPTY;
-    return atp_pass(ATP_PASS_OVER_QUOTA);
-  }
+  if (s->held >= s->quota) return atp_pass_noted(home, p, ATP_PASS_OVER_QUOTA);
   atp_claim(a, t, p, now);
   if (!atp_complete(a, t)) {
     return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_NOWHERE, ATP_CLAIMED);
@@ -200,8 +201,7 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {
     return atp_pass_direct(p, ATP_PASS_DETACHED);
   }
-  /* A forged sequence far ahead would become a last identity that keeps honest fragments from
-   * claiming. */
+  /* A forged sequence far ahead, noted as returned, would keep honest fragments from claiming. */
   if (sequence_limit != 0 && h->sequence > sequence_limit) {
     return atp_pass_direct(p, ATP_PASS_BEYOND_LIMIT);
   }
@@ -219,15 +219,16 @@ ATP_PIPELINE atp_u64 atp_sequence_limit(atp_u64 parameter, atp_u32 wmax) {
   return limit < parameter ? ~(atp_u64)0 : limit;
 }
 
-/* The aggregator of a packet in its job's region, which must not be empty. Jobs of two tenants that
+/* The home of a fragment in its job's region, which must not be empty. Jobs of two tenants that
  * have the same number and incarnation name the same indices, so each tenant's begin elsewhere. */
-ATP_PIPELINE atp_u32 atp_slot_of_share(const struct atp_share *s, const struct atp_header *h) {
-  return s->first + atp_slot_of_index(h->aggregator_index + h->tenant * 0x9e3779b9U, s->size);
+ATP_PIPELINE atp_u32 atp_home(const struct atp_share *s, atp_u32 index, atp_u16 tenant) {
+  return s->first + atp_slot_of_index(index + tenant * 0x9e3779b9U, s->size);
 }
 
 /* Decides on GRADIENT p from a child; `child`: the ranks behind it. sequence_limit 0: unknown. If
- * the job's region is empty, `a` may be any aggregator; it is not touched. */
+ * the job's region is empty, `a` and `home` may be any; they are not touched. */
 ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
+                                                struct atp_aggregator *home,
                                                 const struct atp_tree_entry *t,
                                                 const struct atp_share *s, const atp_u64 *child,
                                                 atp_u64 sequence_limit, atp_u64 now,
@@ -236,17 +237,15 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
   if (admitted.reason != ATP_REASONS) return admitted;
   if (s->size == 0) return atp_pass(ATP_PASS_NO_REGION);
 
-  if (a->state != ATP_AGGREGATING) return atp_meet_empty(a, t, s, now, p);
-  if (atp_same_identity(&a->identity, &p->header)) return atp_meet_same(a, t, now, p);
-
-  /* Another identity: the next level or the server adds it (paper §3.6). */
-  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
-  if (atp_same_stream(&a->identity, &p->header) && a->identity.sequence == p->header.sequence) {
+  if (atp_has_fragment(a, &p->header)) {
+    if (a->identity.operation == p->header.operation) return atp_meet_same(a, home, t, now, p);
+    p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
     return atp_pass(ATP_PASS_OPERATION_MISMATCH);
   }
-  atp_set_identity(&a->passed, &p->header);
-  a->any_passed = 1;
-  return atp_pass(ATP_PASS_COLLISION);
+  if (atp_has_returned(home, &p->header)) return atp_pass(ATP_PASS_LATE);
+  if (a->state == ATP_EMPTY) return atp_meet_empty(a, home, t, s, now, p);
+  /* Others hold all places: the next level or the server adds it (paper §3.6). */
+  return atp_pass_noted(home, p, ATP_PASS_COLLISION);
 }
 
 /* ---- downward, from the parent only ---- */
@@ -259,41 +258,46 @@ ATP_PIPELINE int atp_parameter_reclaims(const struct atp_aggregator *a, const st
   return atp_expired(a, now, reclaim) && !atp_same_identity(&a->identity, h);
 }
 
+/* `home`: of h's fragment; `holder_home`: of what `a` holds, null if its job has no region. */
 ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
+                                                 struct atp_aggregator *home,
+                                                 struct atp_aggregator *holder_home,
                                                  const struct atp_header *h, atp_u64 now,
                                                  atp_u64 reclaim) {
-  enum atp_reason reason = ATP_HELD_BY_OTHER;
-  if (a->state != ATP_AGGREGATING) {
-    reason = atp_marks_later(a, h) ? ATP_MARK_KEPT : ATP_MARKED;
-    if (reason == ATP_MARKED) {
-      atp_set_identity(&a->identity, h);
-      a->state = ATP_EMPTY;
-    }
-  } else if (atp_same_identity(&a->identity, h)) {
-    atp_release(a);
+  enum atp_reason reason;
+  struct atp_identity i;
+  if (a->state == ATP_AGGREGATING && atp_same_identity(&a->identity, h)) {
+    atp_release(a, home);
     reason = ATP_RELEASED;
   } else if (atp_expired(a, now, reclaim)) {
-    atp_release(a);
+    atp_release(a, holder_home);
     reason = ATP_RECLAIMED;
+  } else {
+    atp_set_identity(&i, h);
+    reason = atp_note_returned(home, &i) ? ATP_MARKED : ATP_MARK_KEPT;
   }
   return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, reason);
 }
 
 /* A FLUSH turns into the partial sum that it asks for, or goes on to the children (H7). */
-ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_fragment *p) {
-  if (a->state != ATP_AGGREGATING || !atp_asks_for(&p->header, &a->identity)) {
+ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_aggregator *home,
+                                             struct atp_fragment *p) {
+  /* A FLUSH whose sender has seen nothing of the fragment names no operation. */
+  const atp_u32 operation = p->header.operation;
+  if (!atp_has_fragment(a, &p->header) || (operation != 0 && operation != a->identity.operation)) {
     return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, ATP_FLUSH_PASSED);
   }
-  return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_FLUSHED);
+  return atp_emit_and_release(a, home, p, ATP_DATA_LOAD, ATP_FLUSHED);
 }
 
 /* ---- the sweep ---- */
 
-/* Releases an aggregator unused for the reclaim time; p becomes its sum (H29). */
-ATP_PIPELINE struct atp_verdict atp_on_sweep(struct atp_aggregator *a, atp_u64 now, atp_u64 reclaim,
-                                             struct atp_fragment *p) {
+/* Releases an aggregator unused for the reclaim time; p becomes its sum (H29). `home`: of what it
+ * holds, null if its job has no region any more. */
+ATP_PIPELINE struct atp_verdict atp_on_sweep(struct atp_aggregator *a, struct atp_aggregator *home,
+                                             atp_u64 now, atp_u64 reclaim, struct atp_fragment *p) {
   if (!atp_expired(a, now, reclaim)) return atp_drop(ATP_KEPT);
-  return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SWEPT);
+  return atp_emit_and_release(a, home, p, ATP_DATA_LOAD, ATP_SWEPT);
 }
 
 #endif

@@ -3,7 +3,7 @@
  * stack beyond 512 bytes. Only compiled (tools/check_bpf_compiles), never loaded. */
 #include "atp/core/dataplane/pipeline.h"
 
-struct atp_aggregator aggregator;
+struct atp_aggregator aggregator, home, holder_home;
 struct atp_tree_entry tree;
 struct atp_share share;
 atp_u64 child[ATP_PIPELINE_WORDS];
@@ -15,18 +15,18 @@ __attribute__((section("xdp"), used)) int atp_bpf_probe(atp_u8 *packet) {
   atp_u32 w;
 
   atp_read_header(packet, &p.header);
-  if (atp_slot_of_share(&share, &p.header) != 0) return 0;
+  if (atp_home(&share, p.header.aggregator_index, p.header.tenant) != 0) return 0;
   ATP_EACH_WORD(w) p.bitmap[w] = atp_load64(packet + ATP_AT_BITMAP + 8 * w);
   if (p.header.type == ATP_GRADIENT) {
-    v = atp_on_gradient(&aggregator, &tree, &share, child, sequence_limit, now, &p);
+    v = atp_on_gradient(&aggregator, &home, &tree, &share, child, sequence_limit, now, &p);
   } else if (p.header.type == ATP_PARAMETER) {
     if (atp_parameter_reclaims(&aggregator, &p.header, now, reclaim)) return 0;
-    v = atp_on_parameter(&aggregator, &p.header, now, reclaim);
+    v = atp_on_parameter(&aggregator, &home, &holder_home, &p.header, now, reclaim);
     sequence_limit = atp_sequence_limit(p.header.sequence, 1024);
   } else if (p.header.type == ATP_FLUSH) {
-    v = atp_on_flush(&aggregator, &p);
+    v = atp_on_flush(&aggregator, &home, &p);
   } else {
-    v = atp_on_sweep(&aggregator, now, reclaim, &p);
+    v = atp_on_sweep(&aggregator, &home, now, reclaim, &p);
   }
   atp_write_header(packet, &p.header);
   ATP_EACH_WORD(w) atp_store64(packet + ATP_AT_BITMAP + 8 * w, p.bitmap[w]);

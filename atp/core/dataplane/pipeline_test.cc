@@ -51,10 +51,12 @@ atp_identity identity_of(const FragmentName& name) {
 atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
   atp_aggregator a{};
   a.state = static_cast<std::uint8_t>(held.state);
-  a.identity = identity_of(held.name);
+  a.any_returned = held.returned ? 1 : 0;
+  if (held.returned) a.returned = identity_of(*held.returned);
   a.any_passed = held.passed ? 1 : 0;
   if (held.passed) a.passed = identity_of(*held.passed);
   if (held.state != ATP_AGGREGATING) return a;
+  a.identity = identity_of(held.name);
   a.last_use = held.last_use;
   a.aggregator_index = kIndex;
   a.magnitude = held.magnitude;
@@ -89,10 +91,12 @@ atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   return p;
 }
 
-// Runs a row through the pipeline with one aggregator and its values.
+// Runs a row through the pipeline with one aggregator and its values, and its home.
 class Engine {
  public:
-  Engine(const Held& held, std::uint8_t words) : table_(1, kValueLimit), words_(words) {
+  Engine(const Held& held, const std::optional<Held>& home, std::uint8_t words)
+      : table_(home ? 2 : 1, kValueLimit), words_(words) {
+    if (home) table_[1] = aggregator_of(*home, words);
     table_[0] = aggregator_of(held, words);
     table_.apply(ATP_DATA_STORE, held.kind, 0, wire_values(held.value, held.value_count, held.kind),
                  {});
@@ -117,15 +121,17 @@ class Engine {
 
     Outcome outcome{{}, conformance::fragment_of(row.in, words_), {}};
     atp_fragment* p = &outcome.fragment;
+    atp_aggregator* a = &table_[0];
+    atp_aggregator* home = &table_[table_.size() - 1];
     if (row.event == Event::kSweep) {
-      outcome.verdict = atp_on_sweep(&table_[0], kNow, kReclaim, p);
+      outcome.verdict = atp_on_sweep(a, home, kNow, kReclaim, p);
     } else if (row.in.type == ATP_PARAMETER) {
-      outcome.verdict = atp_on_parameter(&table_[0], &p->header, kNow, kReclaim);
+      outcome.verdict = atp_on_parameter(a, home, home, &p->header, kNow, kReclaim);
     } else if (row.in.type == ATP_FLUSH) {
-      outcome.verdict = atp_on_flush(&table_[0], p);
+      outcome.verdict = atp_on_flush(a, home, p);
     } else {
       outcome.verdict =
-          atp_on_gradient(&table_[0], &tree, &share, sender, row.tree.sequence_limit, kNow, p);
+          atp_on_gradient(a, home, &tree, &share, sender, row.tree.sequence_limit, kNow, p);
     }
     move_values(row, outcome);
     return outcome;
@@ -151,11 +157,11 @@ class Engine {
 
 void check(const Row& row, std::uint8_t words) {
   SCOPED_TRACE(testing::Message() << row.name << " (" << int{words} << " words)");
-  Engine engine(row.before, words);
+  Engine engine(row.before, row.home, words);
   const Engine::Outcome outcome = engine.run(row);
   EXPECT_EQ(outcome.verdict.reason, row.reason);
   EXPECT_EQ(outcome.verdict.forward, row.forward);
-  EXPECT_TRUE(engine.table() == Engine(row.after, words).table());
+  EXPECT_TRUE(engine.table() == Engine(row.after, row.home_after, words).table());
   if (row.forward != ATP_FORWARD_PARENT) return;
 
   const atp_fragment expected = fragment_of(row.out, words);
@@ -207,7 +213,7 @@ TEST(Pipeline, TheSumDoesNotDependOnTheOrder) {
       {.ranks = 0b100, .magnitude = 500'000'000, .value = 0U - 500'000'000U}};
   const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (const auto& order : orders) {
-    Engine engine(fresh(), 1);
+    Engine engine(fresh(), {}, 1);
     for (const int part : order) {
       const Engine::Outcome outcome = engine.run({.name = "", .in = parts[part]});
       if (part != order[2]) continue;

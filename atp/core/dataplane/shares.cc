@@ -33,12 +33,6 @@ bool Shares::partition_is_full() const {
   return std::count_if(entries_.begin(), entries_.end(), owns) >= config_.partitions;
 }
 
-std::size_t Shares::held() const {
-  std::size_t held = 0;
-  for (const Entry& entry : entries_) held += entry.share.held;
-  return held;
-}
-
 Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
   const Id id = entry_of(job);
   Entry& entry = entries_[id];
@@ -46,6 +40,7 @@ Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
     entry.job = job;
     entry.share.quota = quota_of_job();
     give_region(entry.share);
+    weigh(entry, quota.weight);
     leave_tenant(id);
     if (quota.aggregators != 0) enter_tenant(id, quota.aggregators);
   }
@@ -54,6 +49,11 @@ Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
 }
 
 // The job may still hold aggregators from before.
+void Shares::weigh(Entry& entry, std::uint32_t weight) {
+  if (entry.share.held > 0) active_weight_ += std::uint64_t{weight} - entry.weight;
+  entry.weight = weight;
+}
+
 void Shares::leave_tenant(Id id) {
   Entry& entry = entries_[id];
   if (entry.tenant == kNoTenant) return;

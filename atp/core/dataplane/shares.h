@@ -9,10 +9,10 @@
 #include "atp/core/tenant.h"
 
 // How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). The
-// default is first come, first served. A static partition gives each job a region of its own; a
-// quota bounds how many a job may hold at a time, and a tenant's quota how many its jobs may hold
-// together. All incarnations and trees of a job here have one share, so a restart does not make it
-// two jobs.
+// default is first come, first served, but when few are left, a job gets no more than its part,
+// which its weight decides. A static partition gives each job a region of its own; a quota bounds
+// how many a job may hold at a time, and a tenant's quota how many its jobs may hold together. All
+// incarnations and trees of a job here have one share, so a restart does not make it two jobs.
 //
 // A share lives as long as its job has a tree or an aggregator here, so its count of held
 // aggregators is exact. Its region, however, is free for the next job as soon as the last tree is
@@ -49,38 +49,50 @@ class Shares {
   void leave(Id id);
 
   // The job's share as the pipeline needs it, which reads only one quota: at most what the job
-  // holds and its tenant has left.
+  // holds and its tenant has left, and where few are left, its part.
   atp_share operator[](Id id) const {
     const Entry& entry = entries_[id];
     atp_share share = entry.share;
+    if (share.held >= kFreeFactor * (aggregators_ - held_) && has_parts()) {
+      share.quota = std::min(share.quota, part_of(entry));
+    }
     if (entry.tenant == kNoTenant) return share;
     const TenantShare& tenant = tenants_[entry.tenant];
     const std::uint32_t left = tenant.quota > tenant.held ? tenant.quota - tenant.held : 0;
     share.quota = std::min(share.quota, share.held + left);
     return share;
   }
+  // The job's part of the aggregators while it holds any; all of them without parts.
+  std::uint32_t part(Id id) const { return has_parts() ? part_of(entries_[id]) : aggregators_; }
   // How many aggregators hold a sum or its result. The table could be searched for them, but each
   // status of a node needs the number, and a table is far larger than the processor's caches.
-  std::size_t held() const;
+  std::size_t held() const { return held_; }
   void note_claim(Id id) {
-    ++entries_[id].share.held;
-    if (entries_[id].tenant != kNoTenant) ++tenants_[entries_[id].tenant].held;
+    Entry& entry = entries_[id];
+    ++held_;
+    if (entry.share.held++ == 0) active_weight_ += entry.weight;
+    if (entry.tenant != kNoTenant) ++tenants_[entry.tenant].held;
   }
   void note_release(Id id) {
-    --entries_[id].share.held;
-    if (entries_[id].tenant != kNoTenant) --tenants_[entries_[id].tenant].held;
+    Entry& entry = entries_[id];
+    --held_;
+    if (--entry.share.held == 0) active_weight_ -= entry.weight;
+    if (entry.tenant != kNoTenant) --tenants_[entry.tenant].held;
   }
 
   bool operator==(const Shares&) const = default;
 
  private:
   static constexpr std::uint32_t kNoTenant = UINT32_MAX;
+  // A job that holds more than its part leaves a ninth of the aggregators to those that come.
+  static constexpr std::uint64_t kFreeFactor = 8;
 
   struct Entry {
     atp_share share{};
     JobKey job;  // of whatever incarnation
     std::uint32_t trees = 0;
     std::uint32_t tenant = kNoTenant;  // its place in tenants_
+    std::uint32_t weight = 1;
 
     bool in_use() const { return trees > 0 || share.held > 0; }
     bool operator==(const Entry&) const = default;
@@ -95,6 +107,13 @@ class Shares {
     bool operator==(const TenantShare&) const = default;
   };
 
+  bool has_parts() const { return !config_.first_come && config_.partitions == 0; }
+  std::uint32_t part_of(const Entry& entry) const {
+    const std::uint64_t all = active_weight_ + (entry.share.held == 0 ? entry.weight : 0);
+    return static_cast<std::uint32_t>(
+        std::max<std::uint64_t>(1, aggregators_ * std::uint64_t{entry.weight} / all));
+  }
+  void weigh(Entry& entry, std::uint32_t weight);
   Id entry_of(const JobKey& job);
   void leave_tenant(Id id);
   void enter_tenant(Id id, std::uint32_t quota);
@@ -104,6 +123,8 @@ class Shares {
 
   SharingConfig config_;
   std::uint32_t aggregators_;
+  std::uint32_t held_ = 0;           // by all jobs
+  std::uint64_t active_weight_ = 0;  // of the jobs that hold any
   std::vector<Entry> entries_;
   std::vector<TenantShare> tenants_;
 };

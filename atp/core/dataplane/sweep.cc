@@ -16,7 +16,8 @@ bool sweep_slot(SwitchTurn& turn, std::uint32_t slot) {
   atp_fragment sum{};
   const auto reclaim = static_cast<std::uint64_t>(turn.config.timing.reclaim.count());
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_sweep(&aggregator, nanoseconds(turn.now), reclaim, &sum);
+    return atp_on_sweep(&aggregator, turn.state.home_of_held(slot), nanoseconds(turn.now), reclaim,
+                        &sum);
   });
   if (verdict.reason == ATP_KEPT) return true;
   const bool emitted = emit_released(turn, sum, slot);

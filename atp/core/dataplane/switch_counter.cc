@@ -148,7 +148,6 @@ SwitchCounter switch_counter_of(atp_reason reason) {
     case ATP_MARKED: return SwitchCounter::kMarks;
     case ATP_RECLAIMED: return SwitchCounter::kReclaims;
     case ATP_MARK_KEPT:
-    case ATP_HELD_BY_OTHER:
     case ATP_FLUSH_PASSED:
     case ATP_KEPT:
     case ATP_REASONS: break;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <vector>
 
 #include "atp/core/dataplane/switch_rig_test.h"
 #include "atp/core/testing_quotas.h"
 
-// How jobs share a switch's aggregators: first come, first served, by a static partition, or within
-// a quota (docs/protocol.md §4, *Sharing*).
+// How jobs share a switch's aggregators: first come, first served, by parts where few are left, by
+// a static partition, or within a quota (docs/protocol.md §4, *Sharing*).
 
 namespace atp::rig {
 namespace {
@@ -23,6 +24,7 @@ Bytes of_job(Bytes bytes, std::uint32_t job, std::uint32_t incarnation = kJob.in
 
 SwitchConfig sharing(const SharingConfig& with, const Quotas* quotas) {
   SwitchConfig config = rig::config();
+  config.places = 1;
   config.sharing = with;
   config.quotas = quotas;
   return config;
@@ -33,7 +35,8 @@ struct Jobs : Rig {
   explicit Jobs(
       const SharingConfig& with, const Quotas* quotas = nullptr,
       TenantOf tenant = [](std::uint32_t) -> std::uint16_t { return 0; })
-      : Rig(sharing(with, quotas)), tenant_of(tenant) {}
+      : Jobs(sharing(with, quotas), tenant) {}
+  explicit Jobs(const SwitchConfig& with, TenantOf tenant) : Rig(with), tenant_of(tenant) {}
 
   // Joins two of the job's four ranks, so that no sum is complete.
   void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
@@ -141,7 +144,7 @@ TEST(SwitchSharing, AJobHoldsNoMoreThanItsQuota) {
   EXPECT_TRUE(rig.keeps(1, 1));
   const auto sent = rig.send(1, 0, 2);
   ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
-  EXPECT_FALSE(sent[0].view().has(ATP_FLAG_COLLISION)) << "another aggregator would not help";
+  EXPECT_TRUE(sent[0].view().has(ATP_FLAG_COLLISION)) << "it shall send less at a time";
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedOverQuota), 1u);
   EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
   EXPECT_TRUE(rig.keeps(2, 3)) << "another job may still claim";
@@ -276,6 +279,99 @@ TEST(SwitchSharing, JobsOfThreeTenantsWithTheSameNumberHaveNothingInCommon) {
     rig.in(home(rank, 1), gradient(RankSet::of(static_cast<Rank>(rank)), 1, 1));
   }
   EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 4u) << "it is no child of the other job";
+}
+
+// How many of the first 64 fragments of a job a switch of 64 aggregators keeps.
+unsigned kept(Jobs& rig, std::uint32_t job) {
+  unsigned kept = 0;
+  for (std::uint64_t sequence = 0; sequence < 64; ++sequence) kept += rig.keeps(job, sequence);
+  return kept;
+}
+
+SwitchConfig full_sets(const SharingConfig& with, const Quotas* quotas = nullptr) {
+  SwitchConfig config = sharing(with, quotas);
+  config.places = kMostPlaces;
+  return config;
+}
+
+// A fragment may find all of its places held although another is free.
+TEST(SwitchSharing, AJobGetsNoMoreThanItsPartOfTheLastAggregators) {
+  struct Row {
+    const char* name;
+    SharingConfig sharing;
+    std::uint32_t weights[2];
+    unsigned first;        // what the first job keeps, at least
+    unsigned least, most;  // what the second one keeps
+  };
+  const Row rows[] = {
+      {"a job alone may hold all", {}, {1, 1}, 60, 0, 4},
+      {"it may do so with first come, first served", {.first_come = true}, {1, 1}, 60, 0, 4},
+      {"beyond its part it leaves a ninth of what is free", {.quota = 40}, {3, 1}, 40, 20, 22},
+      {"first come, first served leaves nothing",
+       {.quota = 40, .first_come = true},
+       {3, 1},
+       40,
+       23,
+       24},
+      {"within its part it leaves nothing", {.quota = 40}, {1, 3}, 40, 23, 24},
+      {"a quota is less than a part", {.quota = 10}, {1, 1}, 10, 10, 10},
+      {"no part is less than one", {.quota = 63}, {1000, 1}, 60, 1, 2},
+      {"a region has no parts", {.partitions = 2}, {1000, 1}, 32, 32, 32},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    TestQuotas quotas;
+    for (std::uint16_t i = 0; i < 2; ++i) quotas.by_tenant[i + 1u].weight = row.weights[i];
+    Jobs rig(full_sets(row.sharing, &quotas),
+             [](std::uint32_t job) { return static_cast<std::uint16_t>(job); });
+    rig.enter(1);
+    rig.enter(2);
+    EXPECT_GE(kept(rig, 1), row.first);
+    const unsigned second = kept(rig, 2);
+    EXPECT_GE(second, row.least);
+    EXPECT_LE(second, row.most);
+  }
+}
+
+// Two jobs, each with as many fragments under way as there are aggregators for both.
+TEST(SwitchSharing, JobsThatCompeteHoldTheirPartsInTheLongRun) {
+  constexpr std::uint32_t kAll = 2 * kWmax;
+  struct Row {
+    const char* name;
+    bool first_come;
+    std::uint32_t weights[2];
+    unsigned first;  // what the first job holds in the end
+  };
+  const Row rows[] = {{"equal", false, {1, 1}, 16},
+                      {"three to one", false, {3, 1}, 24},
+                      {"one to seven", false, {1, 7}, 4},
+                      {"weights mean nothing for first come, first served", true, {3, 1}, 16}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    TestQuotas quotas;
+    for (std::uint16_t i = 0; i < 2; ++i) quotas.by_tenant[i + 1u].weight = row.weights[i];
+    SwitchConfig config = full_sets({.first_come = row.first_come}, &quotas);
+    config.aggregators = kAll;
+    Jobs rig(config, [](std::uint32_t job) { return static_cast<std::uint16_t>(job); });
+    rig.enter(1);
+    rig.enter(2);
+    std::deque<bool> under_way[3];  // whether the switch keeps it
+    for (std::uint64_t sequence = 0; sequence < 2000; ++sequence) {
+      for (const std::uint32_t job : {1u, 2u}) {
+        if (sequence >= kAll) {
+          rig.answer(job, sequence - kAll);
+          under_way[job].pop_front();
+        }
+        under_way[job].push_back(rig.keeps(job, sequence));
+      }
+    }
+    const auto held = [&](int job) {
+      return static_cast<double>(std::count(under_way[job].begin(), under_way[job].end(), true));
+    };
+    EXPECT_NEAR(held(1), row.first, 4);
+    EXPECT_NEAR(held(2), kAll - row.first, 4);
+    EXPECT_EQ(static_cast<double>(rig.node.aggregators_in_use()), held(1) + held(2));
+  }
 }
 
 TEST(SwitchSharing, WhateverFreesAnAggregatorMakesRoomInTheQuota) {

@@ -77,6 +77,16 @@ struct SwitchState {
         uplink(config.uplink_bits_per_s, config.ecn_threshold),
         pacer(config.timing.answer_pause, config.seed) {}
 
+  PlaceFound find(const atp_share& share, const atp_header& header) const {
+    return aggregators.find(share, config.places, header);
+  }
+  // The home of what an aggregator holds; null if its job has no region any more.
+  atp_aggregator* home_of_held(std::uint32_t slot) {
+    const atp_aggregator& a = aggregators[slot];
+    const atp_share share = trees.shares()[a.share];
+    if (share.size == 0) return nullptr;
+    return &aggregators[atp_home(&share, a.aggregator_index, a.identity.tenant)];
+  }
   // Runs a step of the pipeline on an aggregator and updates how many its job holds.
   template <class Step>
   atp_verdict decide(std::uint32_t slot, Step&& step) {

@@ -34,7 +34,8 @@ struct FragmentName {
 
 struct Held {
   atp_aggregator_state state = ATP_AGGREGATING;
-  FragmentName name;
+  FragmentName name;  // of what it holds
+  std::optional<FragmentName> returned;
   std::optional<FragmentName> passed;
   std::uint64_t ranks = 0;
   std::uint8_t flags = 0;
@@ -77,21 +78,25 @@ struct Row {
   Event event = Event::kPacket;
   Tree tree;
   Held before;
+  std::optional<Held> home;  // of the packet's fragment; nothing: the aggregator itself
   Packet in;
   atp_reason reason = ATP_REASONS;
   atp_forward forward = ATP_FORWARD_NOWHERE;
   Held after;
+  std::optional<Held> home_after;
   Packet out;  // with ATP_FORWARD_PARENT
 };
 
 // --- the vocabulary of the rows: fragments, contributions and sums by name, and variations of them
 
-// An aggregator that has never held anything.
-constexpr Held fresh() { return {.state = ATP_FRESH, .name = {0, 0, 0, 0, 0}, .last_use = 0}; }
-// An EMPTY aggregator and the fragment that it held last.
-constexpr Held empty(FragmentName last) {
-  return {.state = ATP_EMPTY, .name = last, .last_use = 0};
+constexpr Held returned_to(Held held, FragmentName name) {
+  held.returned = name;
+  return held;
 }
+// An EMPTY aggregator without notes.
+constexpr Held fresh() { return {.state = ATP_EMPTY, .last_use = 0}; }
+// An EMPTY aggregator and the fragment that returned to it last.
+constexpr Held empty(FragmentName returned) { return returned_to(fresh(), returned); }
 constexpr Held used_now(Held held) {
   held.last_use = kNow;
   return held;
