@@ -53,7 +53,7 @@ class Shares {
   atp_share operator[](Id id) const {
     const Entry& entry = entries_[id];
     atp_share share = entry.share;
-    if (share.held >= kFreeFactor * (aggregators_ - held_) && has_parts()) {
+    if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {
       share.quota = std::min(share.quota, part_of(entry));
     }
     if (entry.tenant == kNoTenant) return share;
@@ -84,8 +84,8 @@ class Shares {
 
  private:
   static constexpr std::uint32_t kNoTenant = UINT32_MAX;
-  // A job that holds more than its part leaves a ninth of the aggregators to those that come.
-  static constexpr std::uint64_t kFreeFactor = 8;
+  // A job that holds its part leaves an eighth of the aggregators to those that come.
+  static constexpr std::uint64_t kReserve = 8;
 
   struct Entry {
     atp_share share{};

@@ -306,7 +306,7 @@ TEST(SwitchSharing, AJobGetsNoMoreThanItsPartOfTheLastAggregators) {
   const Row rows[] = {
       {"a job alone may hold all", {}, {1, 1}, 60, 0, 4},
       {"it may do so with first come, first served", {.first_come = true}, {1, 1}, 60, 0, 4},
-      {"beyond its part it leaves a ninth of what is free", {.quota = 40}, {3, 1}, 40, 20, 22},
+      {"beyond its part it leaves an eighth", {.quota = 40}, {3, 1}, 40, 16, 16},
       {"first come, first served leaves nothing",
        {.quota = 40, .first_come = true},
        {3, 1},
