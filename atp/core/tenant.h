@@ -12,6 +12,8 @@
 
 namespace atp {
 
+constexpr std::uint32_t kMostWeight = 1000;
+
 // What a tenant's jobs may hold together at a node; 0: as much as the node has.
 struct Quota {
   std::uint32_t jobs = 0;

@@ -31,6 +31,7 @@ constexpr const char* kSwitchExamples = R"(Examples:
 struct SwitchOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
   std::uint32_t aggregators = SwitchConfig{}.aggregators;
+  std::uint32_t places = SwitchConfig{}.places;
   std::vector<std::string> upstream;
   double uplink_gbit = 0;
   SharingConfig sharing;
@@ -89,6 +90,7 @@ ServeEnd serve_one(const SwitchOptions& options) {
   config.sharing = options.sharing;
   config.upstream = upstream_policy(options, listen);
   config.aggregators = options.aggregators;
+  config.places = options.places;
   config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
   config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
@@ -132,6 +134,15 @@ void add_switch_command(const Command& program) {
       .type_name("N")
       .in_range(1u, 1u << 24)
       .show_default();
+  command
+      .add_option("--places", options->places,
+                  "Number of aggregators among which a fragment finds a free one")
+      .type_name("N")
+      .in_range(1u, kMostPlaces)
+      .show_default();
+  command.add_flag("--first-come", options->sharing.first_come,
+                   "Let a job hold more than its part of the last aggregators (default: a job that "
+                   "holds its part leaves an eighth to those that come)");
   command
       .add_option("--partition", options->sharing.partitions,
                   "Divide the aggregators into N equal regions, one per job; a job without a free "

@@ -65,11 +65,16 @@ std::optional<std::string> read_quota(std::string_view word, Quota& quota) {
     if (read_positive(value, name == "jobs" ? quota.jobs : quota.aggregators)) return {};
     return quote(word) + " is not " + std::string(name) + "=N with a positive whole number";
   }
+  if (name == "weight") {
+    if (read_positive(value, quota.weight) && quota.weight <= kMostWeight) return {};
+    return quote(word) + " is not weight=N from 1 to " + std::to_string(kMostWeight);
+  }
   if (name == "memory") {
     if (read_memory(value, quota.bytes)) return {};
     return quote(word) + " is not memory=N with MiB or GiB, e.g. memory=256MiB";
   }
-  return "unknown quota " + quote(word) + " (expected jobs=N, aggregators=N or memory=256MiB)";
+  return "unknown quota " + quote(word) +
+         " (expected jobs=N, aggregators=N, memory=256MiB or weight=N)";
 }
 
 Result<Tenant> read_line(const std::vector<std::string_view>& words) {

@@ -18,7 +18,7 @@
 // server, and comments after "#":
 //
 //   # name   key (64 hexadecimal digits)   quotas, all optional
-//   vision   9f86d081884c7d65…             jobs=8 aggregators=4096 memory=256MiB
+//   vision   9f86d081884c7d65…             jobs=8 aggregators=4096 memory=256MiB weight=3
 //
 // Nodes read all lines (`--keys FILE`). A rank reads the one line of its tenant's own file
 // (ATP_KEY_FILE). Whoever can read a key can send packets for the tenant, so a file that others may

@@ -20,7 +20,7 @@ const std::string kHex = "000102030405060708090a0b0c0d0e0f101112131415161718191a
 
 TEST(KeyFile, HasOneTenantPerLineWithItsQuotas) {
   const auto read = parse_keys("# comment\n\nvision " + kHex +
-                                   " jobs=8 aggregators=4096 memory=256MiB  # ours\n"
+                                   " jobs=8 aggregators=4096 memory=256MiB weight=3  # ours\n"
                                    "speech.2\t" +
                                    std::string(64, 'F') + " memory=2GiB",
                                "keys");
@@ -30,7 +30,7 @@ TEST(KeyFile, HasOneTenantPerLineWithItsQuotas) {
   EXPECT_EQ(vision.name, "vision");
   EXPECT_EQ(vision.key[0], 0);
   EXPECT_EQ(vision.key[31], 0x1f);
-  EXPECT_EQ(vision.quota, (Quota{8, 4096, std::size_t{256} << 20}));
+  EXPECT_EQ(vision.quota, (Quota{8, 4096, std::size_t{256} << 20, 3}));
   EXPECT_EQ(read.value()[1].quota, (Quota{0, 0, std::size_t{2} << 30}));
   EXPECT_EQ(key_line(vision), "vision " + kHex);
 }
@@ -51,6 +51,8 @@ TEST(KeyFile, SaysWhichLineIsWrongAndNeverShowsAKey) {
       {"an unknown quota", "vision " + kHex + " ports=3", "unknown quota \"ports=3\""},
       {"no jobs", "vision " + kHex + " jobs=0", "\"jobs=0\" is not jobs=N"},
       {"jobs without a number", "vision " + kHex + " jobs=", "\"jobs=\" is not jobs=N"},
+      {"no weight at all", "vision " + kHex + " weight=0", "weight=N from 1 to 1000"},
+      {"more weight than there is", "vision " + kHex + " weight=1001", "weight=N from 1 to 1000"},
       {"too many aggregators", "vision " + kHex + " aggregators=4294967296", "aggregators=N"},
       {"memory without a unit", "vision " + kHex + " memory=256", "e.g. memory=256MiB"},
       {"one name twice", "vision " + kHex + "\nvision " + kHex,
