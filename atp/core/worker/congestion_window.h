@@ -17,7 +17,7 @@
 // down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes
 // less than a loss, which comes from one that has overflowed (RFC 8511, which also gives the
 // figure). The window counts bytes, so that a job with large packets gets no larger share. A
-// COLLISION means that aggregators are scarce, not bandwidth, and does not affect the window.
+// COLLISION means that aggregators are scarce, not bandwidth: it cuts the room (aggregator_room.h).
 
 namespace atp {
 
@@ -33,8 +33,8 @@ class CongestionWindow {
                    std::uint64_t servers = 1);
 
   std::uint64_t bytes() const { return bytes_; }
-  // `bytes` were answered. `limited`: the window, not the application, held packets back. Returns
-  // whether the window was cut.
+  // `bytes` were answered. `limited`: the window, neither the application nor the room, held packets
+  // back. Returns whether the window was cut.
   bool on_answer(std::uint64_t bytes, bool ecn, bool limited);
   // `capacity`: what the path holds while its queues are empty, in bytes; 0 if that is unknown.
   bool on_loss(std::uint64_t capacity) {

@@ -79,6 +79,8 @@ class SendWindow {
       --answered_beyond_;
     }
   }
+  // How many fragments are in flight.
+  std::uint64_t unanswered() const { return next_ - base_ - answered_beyond_; }
   // How many fragments after the oldest unanswered one are answered.
   std::uint64_t answered_beyond() const { return answered_beyond_; }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "atp/core/placement.h"
+#include "atp/core/worker/aggregator_room.h"
 #include "atp/core/worker/congestion_window.h"
 #include "atp/core/worker/fragment_values.h"
 #include "atp/core/worker/loss_recovery.h"
@@ -171,6 +172,11 @@ class Worker {
   bool may_send_next(WorkerTurn& turn, Stream& stream);
   bool values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence);
   void transmit(WorkerTurn& turn);
+  // Fragments, over all streams.
+  std::uint64_t in_flight() const;
+  bool has_room(const Stream& stream) const {
+    return !room_.bounded() || stream.window.idle() || in_flight() < room_.fragments();
+  }
   void send_new(WorkerTurn& turn, Stream& stream);
   // Sends the stream's next fragment for the first time. False if the outbox is full.
   bool send_next(WorkerTurn& turn, Stream& stream, const Operation& operation,
@@ -206,6 +212,7 @@ class Worker {
   std::vector<Stream> streams_;  // empty until joined; the express stream is last
   RetransmissionTimeout clock_;
   CongestionWindow congestion_;
+  AggregatorRoom room_;
   PathCapacity capacity_;
   std::uint64_t in_flight_bytes_ = 0;
   bool held_back_ = false;       // the congestion window held packets back the last time

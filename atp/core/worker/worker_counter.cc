@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "losses_inferred",
     "window_cuts_ecn",
     "window_cuts_loss",
+    "room_cuts",
     "parameters_received",
     "parameter_bytes_received",
     "parameters_float",

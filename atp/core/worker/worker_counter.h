@@ -26,6 +26,7 @@ enum class WorkerCounter : std::uint8_t {
   kLossesInferred,           // from three later PARAMETERs
   kWindowCutsEcn,
   kWindowCutsLoss,
+  kRoomCuts,  // because of collisions
   kParametersReceived,
   kParameterBytesReceived,
   kParametersFloat,

@@ -120,6 +120,9 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   membership_.on_answer(turn);
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
+  if (room_.on_answer(packet.has(ATP_FLAG_COLLISION), [this] { return in_flight(); })) {
+    turn.count(WorkerCounter::kRoomCuts);
+  }
   stream.last_progress = turn.now;
   if (stream.recovery.on_answer(turn.now, fragment, stream.window, clock_)) {
     clock_.saw_loss(turn.now);

@@ -1,4 +1,6 @@
 // First transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
+#include <numeric>
+
 #include "atp/core/worker/worker.h"
 
 namespace atp {
@@ -122,17 +124,23 @@ bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::
   return next >= exponents.values_due;
 }
 
+std::uint64_t Worker::in_flight() const {
+  return std::accumulate(
+      streams_.begin(), streams_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const Stream& stream) { return sum + stream.window.unanswered(); });
+}
+
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
-  // A stream may always have one fragment in flight. Otherwise workers with different windows could
-  // fill them with different streams, and each would wait for fragments that the other is not
-  // allowed to send.
+  // A stream may always have one fragment in flight. Otherwise workers with different windows or
+  // rooms could fill them with different streams, and each would wait for fragments that the other
+  // is not allowed to send.
   const auto fits = [&](const FragmentShape& shape) {
     return stream.window.idle() ||
            in_flight_bytes_ + atp_packet_bytes(words, shape.kind, shape.value_count) <=
                congestion_.bytes();
   };
-  while (stream.window.may_send() && turn.out.has_room(1)) {
+  while (stream.window.may_send() && turn.out.has_room(1) && has_room(stream)) {
     if (!may_send_next(turn, stream)) return;
     const std::uint64_t sequence = stream.window.next();
     const Operation& operation = stream.operations.find(sequence);
@@ -166,6 +174,7 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
   fragment.float_mode = exact;
   fragment.went_straight = exact;
   if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
+  room_.on_send();
   in_flight_bytes_ +=
       atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind, shape.value_count);
   turn.count(WorkerCounter::kGradientsSent);

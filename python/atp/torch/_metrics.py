@@ -51,6 +51,7 @@ COUNTERS = {
     "losses_inferred": "Losses inferred from three later answers.",
     "window_cuts_ecn": "Times the window was cut by a fifth because of an ECN mark: congestion.",
     "window_cuts_loss": "Times the window was cut because of a loss.",
+    "room_cuts": "Times collisions cut how many fragments may be in flight: scarcity.",
     "parameters_received": "Sums received.",
     "parameters_duplicate": "Sums received again.",
     "parameters_collided": "Sums that had no aggregator in some switch: scarcity.",

@@ -7,7 +7,9 @@ RECEIVE = "atp/core/worker/worker_receive.cc"
 WINDOW = "atp/core/worker/send_window.h"
 SEND = "atp/core/worker/worker_send.cc"
 WORKER = "atp/core/worker/worker.cc"
+WORKER_H = "atp/core/worker/worker.h"
 CONGESTION = "atp/core/worker/congestion_window.cc"
+ROOM = "atp/core/worker/aggregator_room.cc"
 ATTACHMENT = "atp/core/worker/attachment.h"
 MEMBERSHIP = "atp/core/worker/worker_membership.cc"
 STATUS = "atp/core/worker/worker_membership_status.cc"
@@ -186,6 +188,54 @@ LOSSES = [
     ),
     Rule("slow start never ends", CONGESTION, "  threshold_ = bytes_;\n", ""),
     Rule("ECN is ignored", CONGESTION, "  if (ecn) return cut(bytes_ * 4 / 5);\n", ""),
+]
+
+SCARCITY = [
+    Rule(
+        "collisions leave the room as it is", ROOM, "if (most_ == 0) return false;", "return false;"
+    ),
+    Rule(
+        "the room is a bound that nothing obeys",
+        WORKER_H,
+        "in_flight() < room_.fragments();",
+        "true;",
+    ),
+    Rule(
+        "the room may fill up with one stream",
+        WORKER_H,
+        "return !room_.bounded() || stream.window.idle() ||",
+        "return !room_.bounded() ||",
+    ),
+    Rule(
+        "answers to what was sent before a cut cut the room again",
+        ROOM,
+        "    ignored_ = in_flight;\n",
+        "",
+    ),
+    Rule(
+        "a train of answers narrows the room",
+        ROOM,
+        "std::max(in_flight + answered_since_send_, kLeast);",
+        "std::max(in_flight + 1, kLeast);",
+    ),
+    Rule(
+        "the room never grows",
+        ROOM,
+        "} else if (++clean_rounds_ == kCleanRounds) {",
+        "} else if (false) {",
+    ),
+    Rule(
+        "the room grows although rounds between had collisions",
+        ROOM,
+        "    ignored_ = in_flight;\n    clean_rounds_ = 0;\n",
+        "    ignored_ = in_flight;\n",
+    ),
+    Rule(
+        "the room keeps its bound",
+        ROOM,
+        "before + 1 < most_ ? before + 1 : kNoBound;",
+        "std::min(before + 1, most_);",
+    ),
 ]
 
 RECEIVING = [
@@ -390,4 +440,4 @@ JOINING = [
     ),
 ]
 
-RULES = SENDING + LOSSES + RECEIVING + JOINING
+RULES = SENDING + LOSSES + SCARCITY + RECEIVING + JOINING

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+// How many fragments a worker may have in flight to one server, over all its streams, while
+// aggregators are scarce (docs/protocol.md §5, *Room*). COLLISION in the answers bounds it, and
+// enough answers without lift the bound again. The congestion window counts bytes on links; this
+// counts fragments, because each takes one aggregator, whatever its size.
+
+namespace atp {
+
+class AggregatorRoom {
+ public:
+  static constexpr std::uint64_t kLeast = 2;
+  static constexpr std::uint64_t kCleanRounds = 4;
+  static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
+
+  AggregatorRoom() = default;  // without a bound for ever
+  // `most`: what all streams together can have in flight.
+  explicit AggregatorRoom(std::uint64_t most) : most_(most) {}
+
+  bool bounded() const { return fragments_ != kNoBound; }
+  std::uint64_t fragments() const { return fragments_; }
+
+  // A fragment was sent for the first time.
+  void on_send() { answered_since_send_ = 0; }
+  // An answer came, after which in_flight() fragments are in flight. Returns whether it cut the
+  // room. in_flight() is called only where it matters: it costs more than all the rest.
+  template <typename InFlight>
+  bool on_answer(bool collided, const InFlight& in_flight) {
+    ++answered_since_send_;
+    if (!bounded()) return collided && bound(in_flight());
+    return ends_round(collided) && end_round(in_flight());
+  }
+
+  bool operator==(const AggregatorRoom&) const = default;
+
+ private:
+  bool bound(std::uint64_t in_flight);
+  bool ends_round(bool collided);
+  bool end_round(std::uint64_t in_flight);
+
+  std::uint64_t most_ = 0;  // 0: no bound for ever
+  std::uint64_t fragments_ = kNoBound;
+  std::uint64_t answered_since_send_ = 0;
+  std::uint64_t ignored_ = 0;       // answers to come that are to fragments sent before the cut
+  std::uint64_t answered_ = 0;      // in this round
+  std::uint64_t collided_ = 0;      // of them
+  std::uint64_t clean_rounds_ = 0;  // in a row, since the room last grew
+};
+
+}  // namespace atp

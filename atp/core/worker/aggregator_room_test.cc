@@ -1,0 +1,123 @@
+#include "atp/core/worker/aggregator_room.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace atp {
+namespace {
+
+constexpr std::uint64_t kMost = 40;
+
+// So many answers, of which the first ones collided, each with as many in flight after it. Returns
+// how often the room was cut.
+int answers(AggregatorRoom& room, std::uint64_t count, std::uint64_t collided = 0,
+            std::uint64_t in_flight = 0) {
+  int cuts = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    room.on_send();
+    if (room.on_answer(i < collided, [&] { return in_flight; })) ++cuts;
+  }
+  return cuts;
+}
+
+AggregatorRoom room_of(std::uint64_t fragments) {
+  AggregatorRoom room(kMost);
+  answers(room, 1, 1, fragments - 1);
+  return room;
+}
+
+TEST(AggregatorRoom, HasNoBoundBeforeTheFirstCollisionAndAsksForNothing) {
+  AggregatorRoom room(kMost);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(room.on_answer(false, []() -> std::uint64_t {
+      ADD_FAILURE() << "what is in flight was counted";
+      return 0;
+    }));
+  }
+  EXPECT_FALSE(room.bounded());
+}
+
+TEST(AggregatorRoom, TheFirstCollisionBoundsItToWhatWasInFlightWhenTheWorkerLastSent) {
+  const struct {
+    std::string what;
+    std::uint64_t in_flight;  // after the answer
+    int answered;             // since the worker last sent
+    std::uint64_t fragments;
+  } cases[] = {
+      {"each answer lets one more go", 19, 1, 20},
+      {"the answers come in a train", 12, 8, 20},
+      {"it is the last answer of an operation", 0, 20, 20},
+      {"it was alone", 0, 1, AggregatorRoom::kLeast},
+  };
+  for (const auto& c : cases) {
+    AggregatorRoom room(kMost);
+    answers(room, 30, 0, 5);
+    room.on_send();
+    for (int i = 1; i < c.answered; ++i) room.on_answer(false, [] { return 0; });
+    EXPECT_TRUE(room.on_answer(true, [&] { return c.in_flight; })) << c.what;
+    EXPECT_EQ(room.fragments(), c.fragments) << c.what;
+  }
+}
+
+TEST(AggregatorRoom, ARoundShrinksItByItsCollisionsButNotBelowTwo) {
+  const struct {
+    std::uint64_t collided;
+    std::uint64_t fragments;
+  } cases[] = {{1, 9}, {5, 5}, {8, 2}, {9, 2}, {10, 2}};
+  for (const auto& c : cases) {
+    AggregatorRoom room = room_of(10);
+    EXPECT_EQ(answers(room, 9, c.collided), 0) << "the round is not over";
+    EXPECT_EQ(answers(room, 1, c.collided == 10 ? 1 : 0), 1);
+    EXPECT_EQ(room.fragments(), c.fragments);
+  }
+  AggregatorRoom least = room_of(2);
+  EXPECT_EQ(answers(least, 2, 2), 0) << "this is no cut";
+  EXPECT_EQ(least.fragments(), 2u);
+}
+
+TEST(AggregatorRoom, AnswersToWhatWasSentBeforeACutDoNotCount) {
+  AggregatorRoom room = room_of(10);
+  answers(room, 10, 3, 9);
+  ASSERT_EQ(room.fragments(), 7u);
+  EXPECT_EQ(answers(room, 9, 9, 6), 0);
+  EXPECT_EQ(answers(room, 6, 2, 6), 0) << "the next round";
+  EXPECT_EQ(answers(room, 1, 0, 6), 1);
+  EXPECT_EQ(room.fragments(), 5u);
+}
+
+TEST(AggregatorRoom, GrowsByOneAfterFourRoundsWithoutCollisions) {
+  AggregatorRoom room = room_of(10);
+  answers(room, 39);
+  EXPECT_EQ(room.fragments(), 10u);
+  answers(room, 1);
+  EXPECT_EQ(room.fragments(), 11u);
+  answers(room, 4 * 11);
+  EXPECT_EQ(room.fragments(), 12u);
+  answers(room, 3 * 12 + 11);
+  answers(room, 1, 1);
+  ASSERT_EQ(room.fragments(), 11u) << "the fourth round had one";
+  answers(room, 4 * 11 - 1);
+  EXPECT_EQ(room.fragments(), 11u) << "a cut ends the row";
+  answers(room, 1);
+  EXPECT_EQ(room.fragments(), 12u);
+}
+
+TEST(AggregatorRoom, HasNoBoundAnyMoreWhenItHoldsAllThatTheStreamsMaySend) {
+  AggregatorRoom room = room_of(kMost - 1);
+  answers(room, 4 * (kMost - 1) - 1);
+  EXPECT_TRUE(room.bounded());
+  answers(room, 1);
+  EXPECT_FALSE(room.bounded());
+  EXPECT_EQ(answers(room, 1, 1, 11), 1) << "another collision bounds it again";
+  EXPECT_EQ(room.fragments(), 12u);
+}
+
+TEST(AggregatorRoom, ThatIsSwitchedOffNeverHasABound) {
+  AggregatorRoom room;
+  EXPECT_EQ(answers(room, 100, 100, 10), 0);
+  EXPECT_FALSE(room.bounded());
+}
+
+}  // namespace
+}  // namespace atp
