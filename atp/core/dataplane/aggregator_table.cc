@@ -29,18 +29,9 @@ std::uint8_t* AggregatorTable::values_of(std::uint32_t slot, std::size_t bytes) 
   return values_.data() + slot * room;
 }
 
-// Of 32 slots from this one on, which hold a sum.
-std::uint32_t AggregatorTable::held_from(std::uint32_t slot) const {
-  const std::uint64_t low = held_[slot / 64] >> (slot % 64);
-  const std::uint64_t high = held_[slot / 64 + 1] << 1 << (63 - slot % 64);
-  return static_cast<std::uint32_t>(low | high);
-}
-
-// The bitmap tells which places are free, so that only the metadata of the others is read: of none,
-// as a rule.
-std::uint32_t AggregatorTable::find_beyond_home(const atp_share& share, std::uint32_t places,
-                                                std::uint32_t home,
-                                                const atp_header& header) const {
+// Reads the metadata only of places that hold a sum.
+PlaceFound AggregatorTable::find_beyond_home(const atp_share& share, std::uint32_t places,
+                                             std::uint32_t home, const atp_header& header) const {
   const std::uint32_t before_end = share.first + share.size - home;
   const std::uint32_t count = std::min(places, share.size);
   std::uint32_t held = held_from(home);
@@ -55,9 +46,10 @@ std::uint32_t AggregatorTable::find_beyond_home(const atp_share& share, std::uin
   held &= all;
   for (std::uint32_t others = held & ~1U; others != 0; others &= others - 1) {
     const std::uint32_t slot = slot_of(static_cast<unsigned>(std::countr_zero(others)));
-    if (atp_has_fragment(&aggregators_[slot], &header)) return slot;
+    if (atp_has_fragment(&aggregators_[slot], &header)) return {slot, home, true};
   }
-  return held == all ? home : slot_of(static_cast<unsigned>(std::countr_one(held)));
+  if (held == all) return {home, home, false};
+  return {slot_of(static_cast<unsigned>(std::countr_one(held))), home, false};
 }
 
 std::uint32_t AggregatorTable::next_held(std::uint32_t slot) const {

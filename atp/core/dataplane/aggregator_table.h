@@ -24,6 +24,7 @@ constexpr std::uint32_t kMostPlaces = 16;  // of a fragment
 struct PlaceFound {
   std::uint32_t slot = 0;  // the one to decide on
   std::uint32_t home = 0;
+  bool has = false;  // the slot has the packet's fragment
 };
 
 class AggregatorTable {
@@ -39,8 +40,13 @@ class AggregatorTable {
   // empty, what it finds means nothing.
   PlaceFound find(const atp_share& share, std::uint32_t places, const atp_header& header) const {
     const std::uint32_t home = atp_home(&share, header.aggregator_index, header.tenant);
-    if (atp_has_fragment(&aggregators_[home], &header)) return {home, home};
-    return {find_beyond_home(share, places, home, header), home};
+    if (atp_has_fragment(&aggregators_[home], &header)) return {home, home, true};
+    // The bitmap tells which places are free: all of them, as a rule.
+    const std::uint32_t before_end = share.first + share.size - home;
+    if (places <= before_end && (held_from(home) & ((1U << places) - 1)) == 0) {
+      return {home, home, false};
+    }
+    return find_beyond_home(share, places, home, header);
   }
 
   // Which aggregators hold a sum, in a bitmap: the metadata of a large table does not fit into the
@@ -61,9 +67,14 @@ class AggregatorTable {
   bool operator==(const AggregatorTable& other) const;
 
  private:
-  std::uint32_t find_beyond_home(const atp_share& share, std::uint32_t places, std::uint32_t home,
-                                 const atp_header& header) const;
-  std::uint32_t held_from(std::uint32_t slot) const;
+  PlaceFound find_beyond_home(const atp_share& share, std::uint32_t places, std::uint32_t home,
+                              const atp_header& header) const;
+  // Of 32 slots from this one on, which hold a sum.
+  std::uint32_t held_from(std::uint32_t slot) const {
+    const std::uint64_t low = held_[slot / 64] >> (slot % 64);
+    const std::uint64_t high = held_[slot / 64 + 1] << 1 << (63 - slot % 64);
+    return static_cast<std::uint32_t>(low | high);
+  }
   std::uint8_t* values_of(std::uint32_t slot, std::size_t bytes);
 
   std::uint16_t max_value_count_;

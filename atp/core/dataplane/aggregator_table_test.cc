@@ -214,6 +214,7 @@ TEST(AggregatorTable, FindsTheSumElseTheFirstFreePlaceElseTheHome) {
     const PlaceFound found = table.find(row.region, row.places, header);
     EXPECT_EQ(found.home, row.region.first + row.home);
     EXPECT_EQ(found.slot, row.found);
+    EXPECT_EQ(found.has, table[found.slot].identity.sequence == kThis);
   }
 }
 

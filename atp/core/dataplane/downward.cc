@@ -81,12 +81,12 @@ void send_answer_down(SwitchTurn& turn, const Arrival& in, const Tree& tree, std
 // Releases the aggregator of a PARAMETER.
 void release(SwitchTurn& turn, const Arrival& in, const atp_share& share) {
   const atp_header& header = in.packet.header;
-  const auto [slot, home] = turn.state.find(share, header);
+  const auto [slot, home, has] = turn.state.find(share, header);
   const std::uint64_t now = nanoseconds(turn.now);
   const auto reclaim = static_cast<std::uint64_t>(turn.config.timing.reclaim.count());
   // User space can send more than one packet, so it emits the sum that is reclaimed (H29).
   atp_aggregator* holder_home = nullptr;
-  if (atp_parameter_reclaims(&turn.state.aggregators[slot], &header, now, reclaim)) {
+  if (atp_parameter_reclaims(&turn.state.aggregators[slot], has, &header, now, reclaim)) {
     holder_home = turn.state.home_of_held(slot);
     atp_fragment sum{};
     atp_write_sum(&turn.state.aggregators[slot], &sum, ATP_FLAG_RESEND);
@@ -94,7 +94,7 @@ void release(SwitchTurn& turn, const Arrival& in, const atp_share& share) {
   }
   atp_aggregator* const at_home = &turn.state.aggregators[home];
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_parameter(&aggregator, at_home, holder_home, &header, now, reclaim);
+    return atp_on_parameter(&aggregator, at_home, has, holder_home, &header, now, reclaim);
   });
   const SwitchCounter counter = switch_counter_of(static_cast<atp_reason>(verdict.reason));
   if (counter != SwitchCounter::kCount) turn.count(counter);
@@ -102,20 +102,20 @@ void release(SwitchTurn& turn, const Arrival& in, const atp_share& share) {
 
 void handle_parameter(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const atp_header& header = in.packet.header;
-  const atp_share& share = turn.state.trees.shares()[tree.share()];
+  const atp_share& share = turn.state.trees.shares().region(tree.share());
   if (share.size > 0) release(turn, in, share);
   tree.note_parameter(header.stream, header.sequence);
   send_down(turn, in, tree);
 }
 
 void handle_flush(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
-  const atp_share& share = turn.state.trees.shares()[tree.share()];
+  const atp_share& share = turn.state.trees.shares().region(tree.share());
   if (share.size == 0) return send_down(turn, in, tree);
-  const auto [slot, home] = turn.state.find(share, in.packet.header);
+  const auto [slot, home, has] = turn.state.find(share, in.packet.header);
   atp_fragment fragment = fragment_of(in.packet);
   atp_aggregator* const at_home = &turn.state.aggregators[home];
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_flush(&aggregator, at_home, &fragment);
+    return atp_on_flush(&aggregator, at_home, has, &fragment);
   });
   if (verdict.forward == ATP_FORWARD_CHILDREN) return send_down(turn, in, tree);
   turn.count(switch_counter_of(static_cast<atp_reason>(verdict.reason)));

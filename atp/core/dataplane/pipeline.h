@@ -11,8 +11,8 @@
  *
  * Assumed: the packet was parsed (packet_view.h or an equivalent), so bitmap_words is 1 … 16; the
  * engine has looked up the job's tree, the ranks behind the sender and, among the places of the
- * packet's index, the aggregator to decide on (atp_has_fragment()); and no other thread touches
- * these places meanwhile.
+ * packet's index, the aggregator to decide on and whether it `has` the packet's fragment
+ * (atp_has_fragment()); and no other thread touches these places meanwhile.
  *
  * Invariant: what a home notes as returned never goes back in its stream (aggregator.h has the
  * others). */
@@ -228,7 +228,7 @@ ATP_PIPELINE atp_u32 atp_home(const struct atp_share *s, atp_u32 index, atp_u16 
 /* Decides on GRADIENT p from a child; `child`: the ranks behind it. sequence_limit 0: unknown. If
  * the job's region is empty, `a` and `home` may be any; they are not touched. */
 ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
-                                                struct atp_aggregator *home,
+                                                struct atp_aggregator *home, int has,
                                                 const struct atp_tree_entry *t,
                                                 const struct atp_share *s, const atp_u64 *child,
                                                 atp_u64 sequence_limit, atp_u64 now,
@@ -237,7 +237,7 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
   if (admitted.reason != ATP_REASONS) return admitted;
   if (s->size == 0) return atp_pass(ATP_PASS_NO_REGION);
 
-  if (atp_has_fragment(a, &p->header)) {
+  if (has) {
     if (a->identity.operation == p->header.operation) return atp_meet_same(a, home, t, now, p);
     p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
     return atp_pass(ATP_PASS_OPERATION_MISMATCH);
@@ -253,23 +253,24 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
 /* A PARAMETER always goes on to the children and may free its aggregator. If this returns true, an
  * engine that can emit more than one packet emits the aggregator's sum before atp_on_parameter().
  */
-ATP_PIPELINE int atp_parameter_reclaims(const struct atp_aggregator *a, const struct atp_header *h,
-                                        atp_u64 now, atp_u64 reclaim) {
-  return atp_expired(a, now, reclaim) && !atp_same_identity(&a->identity, h);
+ATP_PIPELINE int atp_parameter_reclaims(const struct atp_aggregator *a, int has,
+                                        const struct atp_header *h, atp_u64 now, atp_u64 reclaim) {
+  if (has && a->identity.operation == h->operation) return 0;
+  return atp_expired(a, now, reclaim);
 }
 
 /* `home`: of h's fragment; `holder_home`: of what `a` holds, null if its job has no region. */
 ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
-                                                 struct atp_aggregator *home,
+                                                 struct atp_aggregator *home, int has,
                                                  struct atp_aggregator *holder_home,
                                                  const struct atp_header *h, atp_u64 now,
                                                  atp_u64 reclaim) {
   enum atp_reason reason;
   struct atp_identity i;
-  if (a->state == ATP_AGGREGATING && atp_same_identity(&a->identity, h)) {
+  if (has && a->identity.operation == h->operation) {
     atp_release(a, home);
     reason = ATP_RELEASED;
-  } else if (atp_expired(a, now, reclaim)) {
+  } else if (atp_parameter_reclaims(a, has, h, now, reclaim)) {
     atp_release(a, holder_home);
     reason = ATP_RECLAIMED;
   } else {
@@ -281,10 +282,10 @@ ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
 
 /* A FLUSH turns into the partial sum that it asks for, or goes on to the children (H7). */
 ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_aggregator *home,
-                                             struct atp_fragment *p) {
+                                             int has, struct atp_fragment *p) {
   /* A FLUSH whose sender has seen nothing of the fragment names no operation. */
   const atp_u32 operation = p->header.operation;
-  if (!atp_has_fragment(a, &p->header) || (operation != 0 && operation != a->identity.operation)) {
+  if (!has || (operation != 0 && operation != a->identity.operation)) {
     return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, ATP_FLUSH_PASSED);
   }
   return atp_emit_and_release(a, home, p, ATP_DATA_LOAD, ATP_FLUSHED);

@@ -13,18 +13,20 @@ __attribute__((section("xdp"), used)) int atp_bpf_probe(atp_u8 *packet) {
   struct atp_fragment p;
   struct atp_verdict v;
   atp_u32 w;
+  int has;
 
   atp_read_header(packet, &p.header);
+  has = atp_has_fragment(&aggregator, &p.header);
   if (atp_home(&share, p.header.aggregator_index, p.header.tenant) != 0) return 0;
   ATP_EACH_WORD(w) p.bitmap[w] = atp_load64(packet + ATP_AT_BITMAP + 8 * w);
   if (p.header.type == ATP_GRADIENT) {
-    v = atp_on_gradient(&aggregator, &home, &tree, &share, child, sequence_limit, now, &p);
+    v = atp_on_gradient(&aggregator, &home, has, &tree, &share, child, sequence_limit, now, &p);
   } else if (p.header.type == ATP_PARAMETER) {
-    if (atp_parameter_reclaims(&aggregator, &p.header, now, reclaim)) return 0;
-    v = atp_on_parameter(&aggregator, &home, &holder_home, &p.header, now, reclaim);
+    if (atp_parameter_reclaims(&aggregator, has, &p.header, now, reclaim)) return 0;
+    v = atp_on_parameter(&aggregator, &home, has, &holder_home, &p.header, now, reclaim);
     sequence_limit = atp_sequence_limit(p.header.sequence, 1024);
   } else if (p.header.type == ATP_FLUSH) {
-    v = atp_on_flush(&aggregator, &home, &p);
+    v = atp_on_flush(&aggregator, &home, has, &p);
   } else {
     v = atp_on_sweep(&aggregator, &home, now, reclaim, &p);
   }

@@ -123,15 +123,16 @@ class Engine {
     atp_fragment* p = &outcome.fragment;
     atp_aggregator* a = &table_[0];
     atp_aggregator* home = &table_[table_.size() - 1];
+    const int has = atp_has_fragment(a, &p->header);
     if (row.event == Event::kSweep) {
       outcome.verdict = atp_on_sweep(a, home, kNow, kReclaim, p);
     } else if (row.in.type == ATP_PARAMETER) {
-      outcome.verdict = atp_on_parameter(a, home, home, &p->header, kNow, kReclaim);
+      outcome.verdict = atp_on_parameter(a, home, has, home, &p->header, kNow, kReclaim);
     } else if (row.in.type == ATP_FLUSH) {
-      outcome.verdict = atp_on_flush(a, home, p);
+      outcome.verdict = atp_on_flush(a, home, has, p);
     } else {
       outcome.verdict =
-          atp_on_gradient(a, home, &tree, &share, sender, row.tree.sequence_limit, kNow, p);
+          atp_on_gradient(a, home, has, &tree, &share, sender, row.tree.sequence_limit, kNow, p);
     }
     move_values(row, outcome);
     return outcome;

@@ -48,6 +48,8 @@ class Shares {
   Id enter(const JobKey& job, const Quota& quota = {});
   void leave(Id id);
 
+  // The job's region, for packets that claim nothing.
+  const atp_share& region(Id id) const { return entries_[id].share; }
   // The job's share as the pipeline needs it, which reads only one quota: at most what the job
   // holds and its tenant has left, and where few are left, its part.
   atp_share operator[](Id id) const {

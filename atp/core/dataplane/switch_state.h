@@ -83,7 +83,7 @@ struct SwitchState {
   // The home of what an aggregator holds; null if its job has no region any more.
   atp_aggregator* home_of_held(std::uint32_t slot) {
     const atp_aggregator& a = aggregators[slot];
-    const atp_share share = trees.shares()[a.share];
+    const atp_share& share = trees.shares().region(a.share);
     if (share.size == 0) return nullptr;
     return &aggregators[atp_home(&share, a.aggregator_index, a.identity.tenant)];
   }

@@ -86,12 +86,12 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   }
 
   const atp_share& share = turn.state.trees.shares()[tree->share()];
-  const auto [slot, home] = turn.state.find(share, header);
+  const auto [slot, home, has] = turn.state.find(share, header);
   const std::uint64_t limit = tree->sequence_limit(header.stream);
   atp_fragment fragment = fragment_of(in.packet);
   atp_aggregator* const at_home = &turn.state.aggregators[home];
   const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_gradient(&aggregator, at_home, &tree->entry(), &share, child.words().data(),
+    return atp_on_gradient(&aggregator, at_home, has, &tree->entry(), &share, child.words().data(),
                            limit, nanoseconds(turn.now), &fragment);
   });
   const auto reason = static_cast<atp_reason>(verdict.reason);
