@@ -66,6 +66,7 @@ class Shares {
   }
   // The job's part of the aggregators while it holds any; all of them without parts.
   std::uint32_t part(Id id) const { return has_parts() ? part_of(entries_[id]) : aggregators_; }
+  bool has_trees(Id id) const { return entries_[id].trees > 0; }
   // How many aggregators hold a sum or its result. The table could be searched for them, but each
   // status of a node needs the number, and a table is far larger than the processor's caches.
   std::size_t held() const { return held_; }

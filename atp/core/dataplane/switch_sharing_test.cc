@@ -120,6 +120,19 @@ TEST(SwitchSharing, TheRegionOfAJobThatHasLeftGoesToTheNext) {
   EXPECT_TRUE(rig.keeps(3, 0));
 }
 
+TEST(SwitchSharing, WhatAJobThatHasLeftStillHeldIsNotNotedInTheRegionOfTheNext) {
+  Jobs rig({.partitions = 1});
+  rig.enter(1);
+  ASSERT_TRUE(rig.keeps(1, 5));
+  rig.depart(1);
+  rig.enter(2);
+  rig.answer(2, 5);
+  rig.wait(2s);
+  EXPECT_EQ(rig.count(SwitchCounter::kSweptDiscarded), 1u);
+  EXPECT_FALSE(rig.keeps(2, 5));
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedLate), 1u);
+}
+
 TEST(SwitchSharing, TheRegionOfAJobThatDiedGoesToTheNext) {
   Jobs rig({.partitions = 1});
   rig.enter(1);

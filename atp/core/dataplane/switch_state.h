@@ -80,11 +80,11 @@ struct SwitchState {
   PlaceFound find(const atp_share& share, const atp_header& header) const {
     return aggregators.find(share, config.places, header);
   }
-  // The home of what an aggregator holds; null if its job has no region any more.
+  // The home of what an aggregator holds; null if its job has no tree, and so no region, any more.
   atp_aggregator* home_of_held(std::uint32_t slot) {
     const atp_aggregator& a = aggregators[slot];
     const atp_share& share = trees.shares().region(a.share);
-    if (share.size == 0) return nullptr;
+    if (share.size == 0 || !trees.shares().has_trees(a.share)) return nullptr;
     return &aggregators[atp_home(&share, a.aggregator_index, a.identity.tenant)];
   }
   // Runs a step of the pipeline on an aggregator and updates how many its job holds.
