@@ -318,6 +318,7 @@ Plan draw_plan(std::uint64_t seed) {
   draw_sharing(draw, plan);
   draw_tables(draw, plan);
   draw_unlike_switches(plan);
+  draw_places(plan);
   // Each window in which a rank sends a fragment past the switches, because it might overflow,
   // costs the others a time-out.
   for (const JobPlan& job : plan.jobs) {
@@ -330,9 +331,10 @@ Plan draw_plan(std::uint64_t seed) {
 std::string describe(const Plan& plan) {
   char line[256];
   std::snprintf(line, sizeof line,
-                "seed %llu: %u servers, %u switches of %u aggregators, Wmax %u, heal %.1f ms",
+                "seed %llu: %u servers, %u switches of %u aggregators (%u places), Wmax %u, heal "
+                "%.1f ms",
                 static_cast<unsigned long long>(plan.seed), plan.servers, plan.switches,
-                plan.switch_config.aggregators, plan.server_config.wmax,
+                plan.switch_config.aggregators, plan.switch_config.places, plan.server_config.wmax,
                 std::chrono::duration<double, std::milli>(plan.heal).count());
   std::string text = line;
   for (const JobPlan& job : plan.jobs) {

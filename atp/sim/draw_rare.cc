@@ -113,6 +113,34 @@ void draw_unlike_switches(Plan& plan) {
   }
 }
 
+// How many places a fragment has at each switch, whether jobs are kept to their parts there, and
+// the weights of tenants; which jobs have a room.
+void draw_places(Plan& plan) {
+  Draw draw(plan.seed ^ 0x91ac'e5e7);
+  std::uint16_t last_tenant = 0;
+  for (JobPlan& job : plan.jobs) {
+    job.room = !draw.chance(0.25);
+    last_tenant = std::max(last_tenant, job.key.tenant);
+  }
+  if (plan.switches > 1 && plan.own_switch_configs.empty() && draw.chance(0.5)) {
+    plan.own_switch_configs.assign(plan.switches, plan.switch_config);
+  }
+  const auto draw_switch = [&](SwitchConfig& config) {
+    config.places = draw.one_of<std::uint32_t>({1, 1, 2, 4, 8, 16, 16});
+    config.sharing.first_come = draw.chance(0.3);
+  };
+  draw_switch(plan.switch_config);
+  for (SwitchConfig& config : plan.own_switch_configs) draw_switch(config);
+  if (last_tenant == 0) return;
+  const auto quotas = std::make_shared<TenantQuotas>();
+  if (plan.quotas) *quotas = *plan.quotas;
+  quotas->quotas.resize(std::max<std::size_t>(quotas->quotas.size(), last_tenant + 1));
+  for (std::size_t i = 1; i < quotas->quotas.size(); ++i) {
+    quotas->quotas[i].weight = static_cast<std::uint32_t>(draw.between(1, 8));
+  }
+  plan.quotas = quotas;
+}
+
 void draw_sizes(Plan& plan) {
   Draw draw(plan.seed ^ 0x0b16'512e);
   const std::uint64_t which = draw.between(0, 59);

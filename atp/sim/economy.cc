@@ -20,8 +20,6 @@ constexpr std::uint64_t kMaxWindow = 8;  // of the worlds that are judged (make_
 constexpr std::uint64_t kRepeatsPerLoss = 12;
 constexpr std::uint64_t kPassesPerLoss = 8;  // per rank: a window that waited for it
 constexpr std::uint64_t kAsksPerLoss = 4;    // FLUSH and NACK
-constexpr std::uint64_t kCollisionsPerLoss =
-    4;  // an aggregator stays occupied if its PARAMETER was lost
 // A peer's packets on another path may look like a loss, once in a few thousand worlds without
 // loss.
 constexpr std::uint64_t kTakenForLosses = 1;
@@ -63,13 +61,11 @@ class Judge {
 
   std::vector<std::string> found() && { return std::move(found_); }
 
-  // A fragment some of whose packets collided is late, and later ones overtake it.
   void judge_workers() {
-    const std::uint64_t met = switches_[S::kCollisions];
     at_most("repeats of workers",
             sum_of(workers_,
                    {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
-            kRepeatsPerLoss * most_ranks_ * losses_ + 2 * met);
+            kRepeatsPerLoss * most_ranks_ * losses_);
     // A rank's straight JOIN tells the server the source of its direct packets. If it is lost, the
     // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
@@ -77,23 +73,20 @@ class Judge {
     // A rank whose window was cut is behind its peers, whose probes then get late answers. That
     // happens in every stream if its straight JOIN was lost and the server dropped its floats.
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
-            2 * most_streams_ * most_ranks_ * losses_ + met);
-    at_most("windows cut for losses", workers_[W::kWindowCutsLoss],
-            2 * most_ranks_ * losses_ + met);
+            2 * most_streams_ * most_ranks_ * losses_);
+    at_most("windows cut for losses", workers_[W::kWindowCutsLoss], 2 * most_ranks_ * losses_);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
     at_most("detachments", workers_[W::kDetachments], losses_ / 4);
   }
 
   void judge_switches() {
-    const std::uint64_t met = switches_[S::kCollisions];
-    at_most("collisions", met,
-            2 * most_ranks_ + servers_[P::kFragmentsCompleted] / 20 + kCollisionsPerLoss * losses_);
-    const std::uint64_t allowed = most_ranks_ * (losses_ * kPassesPerLoss + met);
+    // A fragment has many places, and ten times as many aggregators as all windows can fill.
+    at_most("collisions", switches_[S::kCollisions] + switches_[S::kForwardedOverQuota], 0);
+    const std::uint64_t allowed = most_ranks_ * losses_ * kPassesPerLoss;
     at_most("gradients that passed a switch",
-            sum_of(switches_,
-                   {S::kForwardedDetached, S::kForwardedBeyondLimit, S::kForwardedShape,
-                    S::kForwardedOverlap, S::kForwardedLate, S::kForwardedResend,
-                    S::kForwardedAfterCollision, S::kForwardedNoRegion, S::kForwardedOverQuota}),
+            sum_of(switches_, {S::kForwardedDetached, S::kForwardedBeyondLimit, S::kForwardedShape,
+                               S::kForwardedOverlap, S::kForwardedLate, S::kForwardedResend,
+                               S::kForwardedAfterCollision, S::kForwardedNoRegion}),
             allowed);
     at_most("partial sums sent",
             sum_of(switches_, {S::kPartialSumsSent, S::kFlushedSumsSent, S::kSweptSumsSent,
@@ -106,10 +99,9 @@ class Judge {
     const std::uint64_t fragments = servers_[P::kFragmentsCompleted];
     const std::uint64_t in_network = fragments - servers_[P::kFragmentsCompletedFloat];
     const std::uint64_t least = servers_[P::kFragmentsCompletedInLeastPackets];
-    const std::uint64_t excused = 4 * losses_ + switches_[S::kCollisions];
     if (all_have_switches(plan_)) {
       at_most("fragments that the switches did not sum", in_network - least,
-              excused + std::min(window_of_all_streams(), workers_[W::kDropNotJoined]));
+              4 * losses_ + std::min(window_of_all_streams(), workers_[W::kDropNotJoined]));
     }
     // A rank whose JOIN_ACK was lost starts when its JOIN is repeated. The server asks it for all
     // windows, and flushes them out of the switches.
@@ -117,7 +109,7 @@ class Judge {
     // A loss that only a timer notices holds up the window, and the server asks for each fragment.
     const std::uint64_t held_up = std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax);
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
-            late + kAsksPerLoss * held_up * losses_ + switches_[S::kCollisions]);
+            late + kAsksPerLoss * held_up * losses_);
     at_most("PARAMETERs repeated", servers_[P::kParametersRepeated],
             kPassesPerLoss * most_ranks_ * losses_);
   }

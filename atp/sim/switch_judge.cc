@@ -16,10 +16,6 @@ std::uint32_t most_values(std::uint8_t kind, std::uint32_t k) {
   return (kind >> 1 & 3) == 1 ? 2 * k : k;
 }
 
-bool is_of_stream(const std::optional<Identity>& identity, const Identity& other) {
-  return identity && identity->job == other.job && identity->stream == other.stream;
-}
-
 std::uint32_t saturating_sum(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{a} + b, 0xffffffff));
 }
@@ -43,18 +39,17 @@ SwitchJudge::Row SwitchJudge::row_of(const Turn& turn) {
   };
   if (const auto way = way_past(turn)) return pass(*way, ATP_FLAG_DIRECT);
   if (turn.share.size == 0) return pass(S::kForwardedNoRegion, 0);
-  Cell& cell = cell_of(turn);
-  Row row = !cell.aggregating            ? meet_empty(turn, cell)
-            : *cell.last == p.identity() ? meet_same(turn, cell)
-                                         : meet_other(turn, cell);
+  Cell& cell = aggregator_of(turn);
+  const bool is_same = cell.aggregating && cell.identity == p.identity();
+  const Row row = is_same ? meet_same(turn, cell) : meet_other(turn, cell);
   switch (row.counter) {
     case S::kForwardedShape:
     case S::kForwardedOverlap: return pass(row.counter, ATP_FLAG_DIRECT);
     case S::kForwardedLate:
     case S::kForwardedResend:
-    case S::kForwardedAfterCollision:
-    case S::kForwardedOverQuota: return pass(row.counter, 0);
+    case S::kForwardedAfterCollision: return pass(row.counter, 0);
     case S::kOperationMismatches:
+    case S::kForwardedOverQuota:
     case S::kCollisions: return pass(row.counter, ATP_FLAG_COLLISION);
     default: return row;
   }
@@ -98,32 +93,6 @@ bool SwitchJudge::is_beyond_limit(const Turn& turn) const {
   return sequence > highest->second && sequence - highest->second > 2 * std::uint64_t{wmax_};
 }
 
-SwitchJudge::Row SwitchJudge::meet_empty(const Turn& turn, Cell& cell) {
-  const Identity identity = turn.packet.identity();
-  const bool is_later =
-      is_of_stream(cell.last, identity) && cell.last->sequence > identity.sequence;
-  if (cell.last == identity || is_later) return {S::kForwardedLate};
-  if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
-  if (cell.passed == identity) return {S::kForwardedAfterCollision};
-  if (holds_its_quota(identity.job)) {
-    cell.last = identity;
-    return {S::kForwardedOverQuota};
-  }
-  claim(turn, cell);
-  return meet_same(turn, cell);
-}
-
-// Whether the job holds as many as it may, or its tenant's jobs do together.
-bool SwitchJudge::holds_its_quota(const JobKey& job) {
-  const std::uint32_t quota = config_.sharing.quota;
-  if (quota != 0 && held_[{job.job, job.tenant}] >= quota) return true;
-  const std::uint32_t together = quota_of(config_.quotas, job.tenant).aggregators;
-  if (together == 0) return false;
-  std::size_t held = 0;
-  for (const auto& [owner, count] : held_) held += owner.second == job.tenant ? count : 0;
-  return held >= together;
-}
-
 // The cell holds p's identity, perhaps only since p has claimed it.
 SwitchJudge::Row SwitchJudge::meet_same(const Turn& turn, Cell& cell) {
   const PacketView& p = turn.packet;
@@ -142,10 +111,10 @@ SwitchJudge::Row SwitchJudge::meet_same(const Turn& turn, Cell& cell) {
   const Membership& members = turn.tree->membership();
   const bool complete =
       cell.ranks.contains(members.known() - members.detached() - turn.tree->left());
-  Sum sum{*cell.last, cell.ranks, cell.flags, cell.hops, cell.magnitude, turn.tree->parent()};
+  Sum sum{cell.identity, cell.ranks, cell.flags, cell.hops, cell.magnitude, turn.tree->parent()};
   if (p.has(ATP_FLAG_RESEND)) {
     sum.flags |= ATP_FLAG_RESEND;
-    release(cell);
+    release(turn, cell);
     return {S::kPartialSumsSent, sum};
   }
   cell.used = turn.now;
@@ -155,37 +124,35 @@ SwitchJudge::Row SwitchJudge::meet_same(const Turn& turn, Cell& cell) {
   return {is_new || has_claimed ? S::kGradientsSummed : S::kDuplicates};
 }
 
+// The cell is EMPTY or holds another identity.
 SwitchJudge::Row SwitchJudge::meet_other(const Turn& turn, Cell& cell) {
   const Identity identity = turn.packet.identity();
-  if (is_of_stream(cell.last, identity) && cell.last->sequence == identity.sequence) {
-    return {S::kOperationMismatches};
+  if (has_fragment(cell, identity)) return {S::kOperationMismatches};
+  Notes& notes = notes_of(turn);
+  if (notes.returned == identity || is_later(notes.returned, identity)) return {S::kForwardedLate};
+  if (cell.aggregating) {
+    notes.passed = identity;
+    return {S::kCollisions};
   }
-  cell.passed = identity;
-  return {S::kCollisions};
-}
-
-// The golden ratio's fraction keeps the tenants' beginnings apart.
-SwitchJudge::Cell& SwitchJudge::cell_of(const Turn& turn) {
-  const std::uint32_t beginning = turn.packet.header.tenant * 2'654'435'769U;
-  const std::uint32_t index = turn.packet.header.aggregator_index + beginning;
-  const std::uint64_t scaled = std::uint64_t{index} * turn.share.size;
-  return cells_[turn.share.first + static_cast<std::uint32_t>(scaled >> 32)];
+  if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
+  if (notes.passed == identity) return {S::kForwardedAfterCollision};
+  if (holds_its_quota(identity.job) || holds_its_part(identity.job)) {
+    notes.passed = identity;
+    return {S::kForwardedOverQuota};
+  }
+  claim(turn, cell);
+  return meet_same(turn, cell);
 }
 
 void SwitchJudge::claim(const Turn& turn, Cell& cell) {
   const atp_header& header = turn.packet.header;
   cell = {.aggregating = true,
-          .last = turn.packet.identity(),
-          .passed = cell.passed,
+          .identity = turn.packet.identity(),
+          .index = header.aggregator_index,
           .hops = header.hops,
           .kind = header.kind,
           .value_count = header.value_count};
   ++held_[{header.job, header.tenant}];
-}
-
-void SwitchJudge::release(Cell& cell) {
-  --held_[{cell.last->job.job, cell.last->job.tenant}];
-  cell = {.last = cell.last, .passed = cell.passed};
 }
 
 bool SwitchJudge::is_expired(const Cell& cell, Instant now) const {
@@ -198,19 +165,18 @@ void SwitchJudge::judge_parameter(const Turn& turn) {
   std::vector<Sum> leaving;
   std::optional<S> counter;
   if (turn.share.size > 0) {
-    Cell& cell = cell_of(turn);
-    const bool is_earlier =
-        is_of_stream(cell.last, identity) && cell.last->sequence > identity.sequence;
-    if (cell.aggregating && *cell.last == identity) {
+    Cell& cell = aggregator_of(turn);
+    Notes& notes = notes_of(turn);
+    if (cell.aggregating && cell.identity == identity) {
       counter = S::kReleases;
-      release(cell);
+      release(turn, cell);
     } else if (is_expired(cell, turn.now)) {
       counter = S::kReclaims;
       add_swept(turn.node, cell, leaving);
-      release(cell);
-    } else if (!cell.aggregating && !is_earlier) {
+      release_other(turn.node, cell);
+    } else if (!is_later(notes.returned, identity)) {
       counter = S::kMarks;
-      cell.last = identity;
+      notes.returned = identity;
     }
   }
   for (const S each : {S::kReleases, S::kReclaims, S::kMarks}) {
@@ -226,16 +192,15 @@ void SwitchJudge::judge_parameter(const Turn& turn) {
 bool SwitchJudge::judge_flush(const Turn& turn) {
   const Identity identity = turn.packet.identity();
   if (turn.share.size == 0) return false;
-  Cell& cell = cell_of(turn);
-  const bool is_held = cell.aggregating && is_of_stream(cell.last, identity) &&
-                       cell.last->sequence == identity.sequence &&
-                       (identity.operation == 0 || cell.last->operation == identity.operation);
+  Cell& cell = aggregator_of(turn);
+  const bool is_held = has_fragment(cell, identity) &&
+                       (identity.operation == 0 || cell.identity.operation == identity.operation);
   expect(turn.node, S::kFlushedSumsSent, is_held ? 1 : 0);
   if (!is_held) return false;
   const auto flags = static_cast<std::uint8_t>(cell.flags | ATP_FLAG_RESEND);
   expect_sums(turn.now, turn.out,
-              {{*cell.last, cell.ranks, flags, cell.hops, cell.magnitude, turn.tree->parent()}});
-  release(cell);
+              {{cell.identity, cell.ranks, flags, cell.hops, cell.magnitude, turn.tree->parent()}});
+  release(turn, cell);
   return true;
 }
 

@@ -38,8 +38,8 @@ class SwitchJudge {
   // What an aggregator must hold, given the packets so far.
   struct Cell {
     bool aggregating = false;
-    std::optional<Identity> last;    // the identity that it holds, or held last
-    std::optional<Identity> passed;  // the last fragment that collided here
+    Identity identity;        // of the fragment that it holds
+    std::uint32_t index = 0;  // of that fragment
     RankSet ranks;
     std::uint8_t flags = 0;
     std::uint8_t hops = 0;
@@ -48,7 +48,12 @@ class SwitchJudge {
     std::uint32_t magnitude = 0;
     Instant used{};
   };
-  using Cells = std::map<std::uint32_t, Cell>;  // by slot
+  // About the fragments whose home an aggregator is.
+  struct Notes {
+    std::optional<Identity> returned;
+    std::optional<Identity> passed;
+  };
+  using JobOfTenant = std::pair<std::uint32_t, std::uint16_t>;
   using StreamKey = std::pair<JobKey, std::uint16_t>;
 
   struct Turn {
@@ -80,18 +85,30 @@ class SwitchJudge {
   Row row_of(const Turn& turn);
   std::optional<SwitchCounter> drop_of(const Turn& turn) const;
   std::optional<SwitchCounter> way_past(const Turn& turn) const;
-  Row meet_empty(const Turn& turn, Cell& cell);
   Row meet_same(const Turn& turn, Cell& cell);
   Row meet_other(const Turn& turn, Cell& cell);
-  // The aggregator of the packet's index.
-  Cell& cell_of(const Turn& turn);
-  bool holds_its_quota(const JobKey& job);
   void claim(const Turn& turn, Cell& cell);
-  void release(Cell& cell);
   void judge_parameter(const Turn& turn);
   bool judge_flush(const Turn& turn);
   bool is_beyond_limit(const Turn& turn) const;
   bool is_expired(const Cell& cell, Instant now) const;
+
+  // switch_judge_places.cc: where a fragment may be, what is noted at its home, and who may claim
+  // Whether the cell is the fragment's, perhaps for another operation.
+  static bool has_fragment(const Cell& cell, const Identity& identity);
+  // Whether what is noted is later in the identity's stream.
+  static bool is_later(const std::optional<Identity>& noted, const Identity& identity);
+  Cell& aggregator_of(const Turn& turn);
+  Notes& notes_of(const Turn& turn);
+  static void note_return(Notes& notes, const Identity& identity);
+  void release(const Turn& turn, Cell& cell);
+  // Another fragment than that of a packet.
+  void release_other(const SwitchNode& node, Cell& cell);
+  void make_empty(Cell& cell);
+  bool holds_its_quota(const JobKey& job) const;
+  bool holds_its_part(const JobKey& job) const;
+  std::uint64_t held_by(const JobKey& job) const;
+  std::uint64_t held_by_all() const;
 
   // switch_judge_members.cc: JOIN, LEAVE, and which ranks are behind whom
   void judge_join(const Turn& turn);
@@ -125,8 +142,9 @@ class SwitchJudge {
   SwitchConfig config_;
   Endpoint own_;  // the address of the switch
   std::uint32_t wmax_;
-  Cells cells_;
-  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> held_;  // by job and tenant
+  std::map<std::uint32_t, Cell> cells_;   // by slot; missing: EMPTY
+  std::map<std::uint32_t, Notes> notes_;  // by slot of the home
+  std::map<JobOfTenant, std::uint64_t> held_;
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
   Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;

@@ -34,6 +34,7 @@ void SwitchJudge::begin(const SwitchNode& node, std::span<const std::uint8_t> by
 
 void SwitchJudge::begin_anew() {
   cells_.clear();
+  notes_.clear();
   held_.clear();
   highest_parameter_.clear();
   queue_empty_at_ = {};
@@ -70,7 +71,7 @@ void SwitchJudge::end_timeout(Instant now, const SwitchNode& node, const Outbox&
   for (auto& [slot, cell] : cells_) {
     if (!is_expired(cell, now)) continue;
     add_swept(node, cell, leaving);
-    release(cell);
+    release_other(node, cell);
   }
   expect(node, S::kSweptSumsSent, leaving.size());
   expect_sums(now, out, leaving);
@@ -81,8 +82,9 @@ void SwitchJudge::end_timeout(Instant now, const SwitchNode& node, const Outbox&
 // A sum whose tree is forgotten has nowhere to go.
 void SwitchJudge::add_swept(const SwitchNode& node, const Cell& cell, std::vector<Sum>& leaving) {
   node.for_each_tree([&](const Tree& tree, const atp_share&) {
-    if (tree.job() != cell.last->job || !tree.streams().contains(cell.last->stream)) return;
-    leaving.push_back({*cell.last, cell.ranks,
+    if (tree.job() != cell.identity.job) return;
+    if (!tree.streams().contains(cell.identity.stream)) return;
+    leaving.push_back({cell.identity, cell.ranks,
                        static_cast<std::uint8_t>(cell.flags | ATP_FLAG_RESEND), cell.hops,
                        cell.magnitude, tree.parent()});
   });
@@ -260,8 +262,7 @@ bool SwitchJudge::meets_congestion(Instant now, std::size_t bytes) {
 }
 
 void SwitchJudge::expect_in_use(const SwitchNode& node) {
-  std::size_t held = 0;
-  for (const auto& [job, count] : held_) held += count;
+  const std::uint64_t held = held_by_all();
   if (node.aggregators_in_use() == held) return;
   object(std::to_string(node.aggregators_in_use()) + " aggregators are in use instead of " +
          std::to_string(held));

@@ -110,6 +110,12 @@ void complete(Court& court, const Lie& lie) {
   court.take(child(3), gradient(ranks({3}), 0, 3), lie);
 }
 
+// The same packet with another index.
+Bytes at_index(Bytes bytes, std::uint32_t index) {
+  atp_store32(&bytes[ATP_AT_AGGREGATOR_INDEX], index);
+  return bytes;
+}
+
 TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
   const Case cases[] = {
       {"a sum does not leave",
@@ -150,6 +156,31 @@ TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
          c.take(kServer, parameter(RankSet::first(4), 9), parameter(RankSet::first(4), 0));
        },
        "aggregators are in use instead of 0"},
+      {"what has returned is noted at another home",
+       [](Court& c) {
+         const Bytes bytes = parameter(RankSet::first(4), 0);
+         c.take(kServer, at_index(bytes, 0), at_index(bytes, 1U << 31));
+         c.take(child(0), at_index(of_all_but_the_last(0), 1U << 31));
+       },
+       "forwarded_late rose by 0 instead of 1"},
+      {"a fragment takes more places than there are",
+       [](Court& c) {
+         SwitchConfig one_place = config();
+         one_place.places = 1;
+         c.judge = SwitchJudge{one_place, kOwn, kWmax};
+         c.take(child(0), at_index(of_all_but_the_last(0), 0));
+         c.take(child(0), at_index(of_all_but_the_last(1), 0));
+       },
+       "collisions rose by 0 instead of 1"},
+      {"a job holds more than its quota",
+       [](Court& c) {
+         SwitchConfig with_quota = config();
+         with_quota.sharing.quota = 1;
+         c.judge = SwitchJudge{with_quota, kOwn, kWmax};
+         c.take(child(0), of_all_but_the_last(0));
+         c.take(child(0), of_all_but_the_last(1));
+       },
+       "forwarded_over_quota rose by 0 instead of 1"},
       {"a rank becomes a member although another socket's JOIN was acknowledged",
        [](Court& c) {
          c.apply_for_rank_3();
