@@ -76,6 +76,7 @@ class Judge {
             2 * most_streams_ * most_ranks_ * losses_);
     at_most("windows cut for losses", workers_[W::kWindowCutsLoss], 2 * most_ranks_ * losses_);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
+    at_most("rooms cut", workers_[W::kRoomCuts], 0);
     at_most("detachments", workers_[W::kDetachments], losses_ / 4);
   }
 

@@ -69,8 +69,8 @@ RULES = [
     Rule(
         "the jobs of all tenants begin at the same aggregator",
         PIPELINE,
-        "h->aggregator_index + h->tenant * 0x9e3779b9U",
-        "h->aggregator_index",
+        "atp_slot_of_index(index + tenant * 0x9e3779b9U, s->size)",
+        "atp_slot_of_index(index, s->size)",
     ),
     Rule(
         "a control message does not say whose it is",

@@ -10,6 +10,8 @@ ANSWERS = "atp/core/dataplane/answers.cc"
 RELAY = "atp/core/dataplane/join_relay.cc"
 TREE = "atp/core/dataplane/tree_table.cc"
 STATE = "atp/core/dataplane/switch_state.h"
+TABLE = "atp/core/dataplane/aggregator_table.cc"
+SHARES = "atp/core/dataplane/shares.h"
 SWEEP = "atp/core/dataplane/sweep.cc"
 
 AGGREGATION = [
@@ -39,16 +41,16 @@ AGGREGATION = [
         "if (0) {",
     ),
     Rule(
-        "a fragment earlier than the mark claims",
-        PIPELINE,
-        "if (atp_marks_later(a, &p->header) ||",
-        "if (",
+        "a fragment earlier than what has returned claims",
+        AGGREGATOR,
+        "(noted->sequence > h->sequence ||\n",
+        "(\n",
     ),
     Rule(
         "a late fragment claims again",
-        PIPELINE,
-        "(a->state == ATP_EMPTY && atp_same_identity(&a->identity, &p->header))",
-        "0",
+        AGGREGATOR,
+        "(noted->sequence == h->sequence && noted->operation == h->operation));",
+        "0);",
     ),
     Rule(
         "RESEND claims an aggregator that is EMPTY",
@@ -59,16 +61,30 @@ AGGREGATION = [
     Rule(
         "a contribution claims although others of its fragment have passed",
         PIPELINE,
-        "if (a->any_passed && atp_same_identity(&a->passed, &p->header))",
+        "if (home->any_passed && atp_same_identity(&home->passed, &p->header))",
         "if (0)",
     ),
-    Rule("a pass after a collision is not recorded", PIPELINE, "  a->any_passed = 1;\n", ""),
-    Rule("a quota is ignored", PIPELINE, "if (s->held >= s->quota) {", "if (0) {"),
     Rule(
-        "a pass over the quota leaves no mark",
+        "a collision is not noted",
         PIPELINE,
-        "    atp_set_identity(&a->identity, &p->header);\n    a->state = ATP_EMPTY;\n    return",
-        "    return",
+        "  atp_note_passed(home, &p->header);\n",
+        "  if (reason != ATP_PASS_COLLISION) atp_note_passed(home, &p->header);\n",
+    ),
+    Rule("a quota is ignored", PIPELINE, "if (s->held >= s->quota) return", "if (0) return"),
+    Rule(
+        "a pass over the quota is not noted",
+        PIPELINE,
+        "  atp_note_passed(home, &p->header);\n",
+        "  if (reason != ATP_PASS_OVER_QUOTA) atp_note_passed(home, &p->header);\n",
+    ),
+    Rule(
+        "a pass over the quota leaves without COLLISION",
+        PIPELINE,
+        "if (s->held >= s->quota) return atp_pass_noted(home, p, ATP_PASS_OVER_QUOTA);",
+        "if (s->held >= s->quota) {\n"
+        "    atp_note_passed(home, &p->header);\n"
+        "    return atp_pass(ATP_PASS_OVER_QUOTA);\n"
+        "  }",
     ),
     Rule(
         "the sum of a tree's only rank stays at the switch",
@@ -79,14 +95,15 @@ AGGREGATION = [
     Rule(
         "a RESEND of a duplicate is consumed",
         PIPELINE,
-        "if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);",
+        "if (resend) return atp_emit_and_release(a, home, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);",
         "if (resend) return atp_drop(ATP_DUPLICATE);",
     ),
     Rule(
         "RESEND releases without emitting",
         PIPELINE,
-        "if (resend) return atp_emit_and_release(a, p, ATP_DATA_COMBINE_LOAD, ATP_SENT_PARTIAL);",
-        "if (resend) { atp_release(a); return atp_drop(ATP_ADDED); }",
+        "if (resend) return atp_emit_and_release(a, home, p, ATP_DATA_COMBINE_LOAD, "
+        "ATP_SENT_PARTIAL);",
+        "if (resend) { atp_release(a, home); return atp_drop(ATP_ADDED); }",
     ),
     Rule(
         "a partial sum leaves without RESEND",
@@ -122,8 +139,150 @@ AGGREGATION = [
     Rule(
         "a switch does not report a collision",
         PIPELINE,
-        "  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);\n",
+        "  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);\n  atp_note_passed",
+        "  atp_note_passed",
+    ),
+    Rule(
+        "an operation mismatch leaves without COLLISION",
+        PIPELINE,
+        "    p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);\n"
+        "    return atp_pass(ATP_PASS_OPERATION_MISMATCH);",
+        "    return atp_pass(ATP_PASS_OPERATION_MISMATCH);",
+    ),
+    Rule(
+        "an operation mismatch is noticed only at the home",
+        PIPELINE,
+        "  if (has) {\n    if (a->identity.operation == p->header.operation) return",
+        "  if (has && (a == home || a->identity.operation == p->header.operation)) {\n"
+        "    if (a->identity.operation == p->header.operation) return",
+    ),
+]
+
+PLACES = [
+    Rule(
+        "a fragment has no place but its home",
+        STATE,
+        "return aggregators.find(share, config.places, header);",
+        "return aggregators.find(share, 1, header);",
+    ),
+    Rule(
+        "a fragment is not found beyond its home",
+        TABLE,
+        "if (atp_has_fragment(&aggregators_[slot], &header)) return {slot, home, true};",
         "",
+    ),
+    Rule(
+        "a fragment is not looked for behind an EMPTY place",
+        TABLE,
+        "for (std::uint32_t others = held & ~1U; others != 0;",
+        "for (std::uint32_t others = held & ~1U & ((1U << std::countr_one(held)) - 1); "
+        "others != 0;",
+    ),
+    Rule(
+        "the last EMPTY place is taken instead of the first",
+        TABLE,
+        "return {slot_of(static_cast<unsigned>(std::countr_one(held))), home, false};",
+        "return {slot_of(static_cast<unsigned>(31 - std::countl_zero(all & ~held))), home, false};",
+    ),
+    Rule(
+        "a fragment has places beyond the end of its region",
+        TABLE,
+        "return home + place - (place < before_end ? 0 : share.size);",
+        "return (home + place) % size();",
+    ),
+    Rule(
+        "places end with the region",
+        TABLE,
+        "const std::uint32_t count = std::min(places, share.size);",
+        "const std::uint32_t count = std::min(places, before_end);",
+    ),
+    Rule(
+        "what returns is noted where it was held",
+        AGGREGATOR,
+        "if (home) atp_note_returned(home, &a->identity);",
+        "atp_note_returned(a, &a->identity);",
+    ),
+    Rule(
+        "a partial sum leaves without a note that it returned",
+        PIPELINE,
+        "  atp_write_sum(a, p, ATP_FLAG_RESEND);\n  atp_release(a, home);",
+        "  atp_write_sum(a, p, ATP_FLAG_RESEND);\n  atp_release(a, 0);",
+    ),
+    Rule(
+        "what a PARAMETER reclaims is noted at the home of the PARAMETER",
+        PIPELINE,
+        "atp_release(a, holder_home);",
+        "atp_release(a, home);",
+    ),
+    Rule(
+        "what the sweep releases is not noted",
+        SWEEP,
+        "return atp_on_sweep(&aggregator, turn.state.home_of_held(slot), nanoseconds(turn.now), "
+        "reclaim,",
+        "return atp_on_sweep(&aggregator, nullptr, nanoseconds(turn.now), reclaim,",
+    ),
+    Rule(
+        "what a job that is gone still held is noted in its old region",
+        STATE,
+        "if (share.size == 0 || !trees.shares().has_trees(a.share)) return nullptr;",
+        "if (share.size == 0) return nullptr;",
+    ),
+    Rule(
+        "a pass over the quota is noted at the place",
+        PIPELINE,
+        "if (s->held >= s->quota) return atp_pass_noted(home, p, ATP_PASS_OVER_QUOTA);",
+        "if (s->held >= s->quota) return atp_pass_noted(a, p, ATP_PASS_OVER_QUOTA);",
+    ),
+]
+
+PARTS = [
+    Rule(
+        "a job may hold more than its part",
+        SHARES,
+        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a job may not hold more than its part, however many are EMPTY",
+        SHARES,
+        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
+        "if (has_parts()) {",
+    ),
+    Rule(
+        "jobs leave no aggregator to those that come",
+        SHARES,
+        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
+        "if (held_ == aggregators_ && has_parts()) {",
+    ),
+    Rule(
+        "a job's part does not depend on its weight",
+        SHARES,
+        "aggregators_ * std::uint64_t{entry.weight} / all",
+        "aggregators_ / all",
+    ),
+    Rule(
+        "a job's part may be none",
+        SHARES,
+        "std::max<std::uint64_t>(1, ",
+        "std::max<std::uint64_t>(0, ",
+    ),
+    Rule(
+        "a job that holds nothing any more counts for the parts",
+        SHARES,
+        "if (--entry.share.held == 0) active_weight_ -= entry.weight;",
+        "--entry.share.held;",
+    ),
+    Rule(
+        "--first-come keeps jobs to their parts",
+        SHARES,
+        "return !config_.first_come && config_.partitions == 0;",
+        "return config_.partitions == 0;",
+    ),
+    Rule(
+        "there are parts within a partition",
+        SHARES,
+        "return !config_.first_come && config_.partitions == 0;",
+        "return !config_.first_come;",
     ),
 ]
 
@@ -195,50 +354,56 @@ RELEASE = [
     Rule(
         "a PARAMETER does not release",
         PIPELINE,
-        "    atp_release(a);\n    reason = ATP_RELEASED;",
+        "    atp_release(a, home);\n    reason = ATP_RELEASED;",
         "    reason = ATP_RELEASED;",
     ),
     Rule(
-        "a PARAMETER leaves no mark on EMPTY",
+        "a PARAMETER of what is not held is not noted",
         PIPELINE,
-        "      atp_set_identity(&a->identity, h);\n      a->state = ATP_EMPTY;\n",
-        "",
-    ),
-    Rule(
-        "the mark has only 32 bits of a sequence",
-        AGGREGATOR,
-        "a->identity.sequence > h->sequence;",
-        "(atp_u32)a->identity.sequence > (atp_u32)h->sequence;",
-    ),
-    Rule(
-        "the mark goes back",
-        PIPELINE,
-        "reason = atp_marks_later(a, h) ? ATP_MARK_KEPT : ATP_MARKED;",
+        "reason = atp_note_returned(home, &i) ? ATP_MARKED : ATP_MARK_KEPT;",
         "reason = ATP_MARKED;",
+    ),
+    Rule(
+        "the note of what returned has only 32 bits of a sequence",
+        AGGREGATOR,
+        "return a->sequence > b->sequence &&",
+        "return (atp_u32)a->sequence > (atp_u32)b->sequence &&",
+    ),
+    Rule(
+        "the note of what returned goes back",
+        AGGREGATOR,
+        "  if (home->any_returned && atp_is_later(&home->returned, i)) return 0;\n",
+        "",
     ),
     Rule(
         "a PARAMETER releases any fragment",
         PIPELINE,
-        "} else if (atp_expired(a, now, reclaim)) {",
-        "} else {",
+        "} else if (atp_parameter_reclaims(a, has, h, now, reclaim)) {",
+        "} else if (a->state == ATP_AGGREGATING) {",
     ),
     Rule(
         "a PARAMETER releases other fragments of its stream",
         PIPELINE,
-        "} else if (atp_same_identity(&a->identity, h)) {",
-        "} else if (atp_same_stream(&a->identity, h)) {",
+        "if (has && a->identity.operation == h->operation) {\n    atp_release",
+        "if (a->state == ATP_AGGREGATING && atp_same_stream(&a->identity, h)) {\n    atp_release",
     ),
     Rule(
         "a FLUSH has no effect",
         PIPELINE,
-        "if (a->state != ATP_AGGREGATING || !atp_asks_for(&p->header, &a->identity)) {",
+        "if (!has || (operation != 0 && operation != a->identity.operation)) {",
         "if (1) {",
     ),
     Rule(
         "a FLUSH takes any fragment",
         PIPELINE,
-        " || !atp_asks_for(&p->header, &a->identity)) {",
-        ") {",
+        "if (!has || (operation != 0 && operation != a->identity.operation)) {",
+        "if (a->state != ATP_AGGREGATING) {",
+    ),
+    Rule(
+        "a FLUSH takes its fragment as any operation",
+        PIPELINE,
+        "if (!has || (operation != 0 && operation != a->identity.operation)) {",
+        "if (!has) {",
     ),
     Rule(
         "the sweep releases nothing",
@@ -459,4 +624,4 @@ TREES = [
     ),
 ]
 
-RULES = AGGREGATION + ADMISSION + RELEASE + TREES
+RULES = AGGREGATION + PLACES + PARTS + ADMISSION + RELEASE + TREES
