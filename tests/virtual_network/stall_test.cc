@@ -82,6 +82,7 @@ TEST(Stall, ALostNackOfTheFloatPathIsRepeated) {
 TEST(Stall, ACollisionMovesTheSlotForAllWorkersAndLeavesNothingBehind) {
   Plan plan = two_jobs_one_aggregator();
   plan.switch_config.aggregators = 4;
+  plan.switch_config.places = 1;
   plan.timing.reclaim = seconds(600);  // nothing is swept
   for (JobPlan& job : plan.jobs) {
     job.operations.assign(40, job.operations[0]);

@@ -27,7 +27,7 @@ TEST(Tenants, WithJobsOfOneNumberHaveExactSumsEachHoweverScarceAggregatorsAre) {
     World world(plan);
     expect_all_done(world);
     const std::uint64_t collisions = world.switch_counters()[SwitchCounter::kCollisions];
-    EXPECT_EQ(collisions == 0, aggregators == 16384) << collisions;
+    EXPECT_EQ(collisions == 0, aggregators >= 64) << collisions;
   }
 }
 
