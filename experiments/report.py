@@ -71,4 +71,6 @@ def verdict(paper, ours, why):
 
 def jain(shares):
     """Jain's index of fairness: 1 if all shares are equal, 1/n if one has everything."""
+    if not any(shares):
+        return 0.0
     return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))

@@ -203,8 +203,11 @@ class Contest {
     result.over_quota = each(&Snapshot::switches, SwitchCounter::kForwardedOverQuota);
     result.repeats = (repeats_of(end) - repeats_of(begin)) / fragments;
     result.marked = each(&Snapshot::workers, WorkerCounter::kParametersEcn);
-    result.window_cuts =
-        end.workers[WorkerCounter::kWindowCutsEcn] - begin.workers[WorkerCounter::kWindowCutsEcn];
+    const auto cuts = [&](WorkerCounter counter) {
+      return end.workers[counter] - begin.workers[counter];
+    };
+    result.window_cuts = cuts(WorkerCounter::kWindowCutsEcn);
+    result.room_cuts = cuts(WorkerCounter::kRoomCuts);
     return result;
   }
 

@@ -67,6 +67,7 @@ struct Result {
   double repeats = 0;              // packets that a worker repeated, per fragment
   double marked = 0;               // answers with ECN, over all workers, per fragment
   std::uint64_t window_cuts = 0;   // by ECN, over all workers
+  std::uint64_t room_cuts = 0;     // likewise, by collisions
   std::vector<std::string> wrong;  // wrong sums and anything left over
 };
 

@@ -83,7 +83,7 @@ std::vector<T> numbers(const std::string& option, const std::vector<std::string>
 }
 
 void read_lists(const Lists& lists, Setup& setup) {
-  setup.workers = numbers<std::uint16_t>("--workers", lists.workers, 1, 20);
+  setup.workers = numbers<std::uint16_t>("--workers", lists.workers, 1, 64);
   setup.fragments = numbers<std::uint32_t>("--fragments", lists.fragments, 1, 1e8);
   setup.compute_us = numbers<double>("--compute", lists.compute, 0, 1e7);
   setup.operations = numbers<std::uint32_t>("--operations", lists.operations, 1, 1e6);
@@ -121,6 +121,7 @@ nlohmann::json json_of(const Report& report) {
           {"repeats", result.repeats},
           {"marked", result.marked},
           {"window_cuts", result.window_cuts},
+          {"room_cuts", result.room_cuts},
           {"wrong", result.wrong},
           {"series", series},
           {"completed_ps", report.completed_ps}};
