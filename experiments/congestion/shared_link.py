@@ -1,8 +1,10 @@
 """Runs jobs and TCP flows on one shaped link of a lab network, and measures their shares."""
 
 import json
+import re
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,20 @@ class Outcome:
     tcp: float = 0.0  # Mbit/s, all flows together
     verified: bool = True  # every sum of every job was correct
     text: str = field(default="", repr=False)
+
+
+def counters_of(outcome):
+    """Those that the ranks have printed, added up."""
+    found = Counter()
+    for name, value in re.findall(r"^# +(\w+) (\d+)$", outcome.text, re.MULTILINE):
+        found[name] += int(value)
+    return found
+
+
+def cuts(outcome):
+    """How often windows were cut; without congestion control they never are."""
+    counters = counters_of(outcome)
+    return counters["window_cuts_ecn"] + counters["window_cuts_loss"]
 
 
 def start_node(network, atp, host, role, *options, interval=0.1):
