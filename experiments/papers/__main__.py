@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.papers import page, store
+from experiments.papers import faults, page, store
 from experiments.papers.entry import Size
 from experiments.papers.registry import ENTRIES, find
 from lab.results import results_folder
@@ -67,7 +67,7 @@ def write_page(path, folder):
     pictures.mkdir(parents=True, exist_ok=True)
     for key in results:
         shutil.copyfile(folder / f"{key}.svg", pictures / f"{key}.svg")
-    path.write_text(page.contents(results, pictures.name))
+    path.write_text(page.contents(results, pictures.name, faults.stored(folder)))
     print(f"wrote {path}")
 
 

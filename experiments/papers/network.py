@@ -1,7 +1,8 @@
 """The in-network paper's figures of levels, links and congestion, simulated by our nodes."""
 
 from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, summary
-from experiments.papers.sweep import COLUMNS, HOSTS, bars, lines, over_seeds, triple
+from experiments.papers.sweep import COLUMNS, HOSTS, LINE_GBIT, bars, lines, over_seeds, triple
+from experiments.sharing.contest import PAPER, SCHEMES, static_partition
 
 # Fig. 9 ------------------------------------------------------------------------------------------
 
@@ -58,8 +59,8 @@ def figure_9(size):
 
 
 def figure_12(size):
-    def options_of(jobs):
-        return {
+    def options_of(jobs, scheme):
+        options = {
             "jobs": jobs,
             "workers": 3,
             "racks": 2,
@@ -68,17 +69,22 @@ def figure_12(size):
             "window": 256,
             "operations": size.of(20, 80),
         }
+        if scheme == "static":
+            return static_partition(options, jobs)
+        return options if scheme == "ours" else {**options, **PAPER}
 
-    rows = over_seeds(size, [{"jobs": 1}, {"jobs": 2}], options_of)
-    table = summary(rows, ["jobs"], COLUMNS)
-    alone, both = table
+    cases = [{"jobs": jobs, "scheme": scheme} for jobs in (1, 2) for scheme in SCHEMES]
+    table = summary(over_seeds(size, cases, options_of), ["jobs", "scheme"], COLUMNS)
+    at = {(row["jobs"], row["scheme"]): row for row in table}
+    alone, both = at[1, "ours"], at[2, "ours"]
     ring = 100 / 2 / (2 * 2 / 3)  # two rings over the shared link, 4/3 of a tensor each
     ours = both["goodput_gbit"] / 2
     return Outcome(
         f"Each of two jobs gets {ours:.1f} Gbit/s of sums, and Jain's index is at least "
-        f"{both['jain_least']:.4f}. One job alone gets {alone['goodput_gbit']:.1f}. Two rings at "
-        f"the link's full rate would get {ring:.1f} each, so a job gets {ours / ring:.2f} times "
-        "that bound.",
+        f"{both['jain_least']:.4f}. One job alone gets {alone['goodput_gbit']:.1f}. By the paper's "
+        f"rules each gets {at[2, 'paper']['goodput_gbit'] / 2:.1f}, with a static partition "
+        f"{at[2, 'static']['goodput_gbit'] / 2:.1f}. Two rings at the link's full rate would get "
+        f"{ring:.1f} each, so a job gets {ours / ring:.2f} times that bound.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
@@ -89,14 +95,30 @@ def figure_12(size):
                 1.5,
                 2.5,
             ),
+            Check(
+                "goodput of both jobs, divided by what a host can receive",
+                both["goodput_gbit"] / LINE_GBIT,
+                0.95,
+                1.02,
+            ),
         ],
-        bars(["one job alone", "each of two"], [triple(alone), tuple(v / 2 for v in triple(both))]),
+        bars(
+            ["one job alone", "each of two", "the paper's rules", "static partition"],
+            [triple(alone)] + [tuple(v / 2 for v in triple(at[2, scheme])) for scheme in SCHEMES],
+        ),
     )
 
 
 # Fig. 15 -----------------------------------------------------------------------------------------
 
-POLICIES = {"aimd": {"aimd": True, "ecn_bytes": 65_000}, "fixed": {}}
+AIMD = {"aimd": True, "ecn_bytes": 65_000}
+POLICIES = {
+    "aimd": (AIMD, "ours, with congestion control"),
+    "fixed": ({}, "ours, without"),
+    "paper": ({**PAPER, **AIMD}, "the paper's rules, with congestion control"),
+    "paper fixed": (PAPER, "the paper's rules, without"),
+    "static": ({**PAPER, "placement": "linear"}, "static pool, window of 64"),
+}
 
 
 def figure_15(size):
@@ -105,32 +127,39 @@ def figure_15(size):
             "jobs": 1,
             "workers": 8,
             "aggregators": 100,
-            "window": window,
+            "window": 64 if scheme == "static" else window,
             "fragments": 4096,
             "queue_bytes": 200_000,
             "server_gbit": 60,
             "operations": size.of(4, 12),
-            **POLICIES[scheme],
+            **POLICIES[scheme][0],
         }
 
     windows = size.of([64, 1024], [64, 128, 256, 512, 1024])
     cases = [{"window": w, "scheme": s} for w in windows for s in POLICIES]
     table = summary(over_seeds(size, cases, options_of), ["window", "scheme"], COLUMNS)
     at = {(row["window"], row["scheme"]): row["goodput_gbit"] for row in table}
-    by_window = "; ".join(f"{w:,}: {at[w, 'aimd']:.1f} and {at[w, 'fixed']:.1f}" for w in windows)
-    best = max(at.values())
+    repeats = {(row["window"], row["scheme"]): row["repeats_most"] for row in table}
+
+    def by_window(first, second):
+        return "; ".join(f"{w:,}: {at[w, first]:.1f} and {at[w, second]:.1f}" for w in windows)
+
+    best = at[64, "static"]
+    worst = min(at[w, "aimd"] for w in windows)
     return Outcome(
         "Gbit/s with congestion control and without, by the largest window in packets: "
-        f"{by_window}. At 1,024 that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times as fast; "
-        f"at 64, {at[64, 'aimd'] / at[64, 'fixed']:.1f} times. At 1,024 congestion control reaches "
-        f"{at[1024, 'aimd'] / best:.0%} of the best that any window reached.",
+        f"{by_window('aimd', 'fixed')}. By the paper's rules: {by_window('paper', 'paper fixed')}. "
+        f"A static pool with a window of 64 gets {best:.1f}. At 1,024 congestion control makes the "
+        f"paper's rules {at[1024, 'paper'] / at[1024, 'paper fixed']:.1f} times as fast, and ours "
+        f"{at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times. Ours reaches at least "
+        f"{worst / best:.0%} of the static pool's goodput.",
         table,
         largest_spread(table, "goodput_gbit"),
         [
             Check(
-                "goodput with congestion control, divided by that without, "
+                "the paper's rules: goodput with congestion control, divided by that without, "
                 "at a largest window of 1,024",
-                at[1024, "aimd"] / at[1024, "fixed"],
+                at[1024, "paper"] / at[1024, "paper fixed"],
                 2,
                 6,
             ),
@@ -141,11 +170,24 @@ def figure_15(size):
                 0.9,
                 1.1,
             ),
+            Check(
+                "goodput with congestion control, divided by the static pool's, "
+                "at the worst largest window",
+                worst / best,
+                0.93,
+                1.05,
+            ),
+            Check(
+                "packets repeated per fragment, with congestion control, at the worst window",
+                max(repeats[w, "aimd"] for w in windows),
+                0,
+                0.02,
+            ),
         ],
         lines(
             table,
             "window",
-            {"aimd": "with congestion control", "fixed": "without"},
+            {scheme: text for scheme, (_, text) in POLICIES.items()},
             "largest window, packets",
         ),
     )

@@ -3,7 +3,7 @@
 import re
 import textwrap
 
-from experiments.papers import store
+from experiments.papers import faults, store
 from experiments.papers.entry import Check, State
 from experiments.papers.registry import ENTRIES, INA, TP
 
@@ -126,8 +126,34 @@ def section(entry, found, pictures):
     return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
 
 
-def contents(results, pictures="papers"):
-    """The page; `results` are stored results by key."""
+_FAULTS = (
+    "`.venv/bin/python -m experiments.papers.faults` takes one rule away from the product, and "
+    "leaves what it is compared with as it is. *Yes* means that a check of the figure's quick "
+    "form, with one seed, then fails."
+)
+
+
+def faults_section(found):
+    """`found`: by figure and fault, the checks that failed."""
+    keys = list(found)
+    lines = ["", "## What the figures of sharing notice", "", wrapped(_FAULTS), ""]
+    lines += ["| the product has | " + " | ".join(f"Fig. {key}" for key in keys) + " |"]
+    lines += ["|---" * (len(keys) + 1) + "|"]
+    for fault in faults.FAULTS:
+        cells = ["yes" if found[key].get(fault) else " " for key in keys]
+        lines.append(f"| {fault} | {' | '.join(cells)} |")
+    lines += ["", "Why a cell is blank:", ""]
+    for key in keys:
+        blank = [fault for fault in faults.FAULTS if not found[key].get(fault)]
+        whys = {}
+        for fault in blank:
+            whys.setdefault(faults.explanation(key, fault), []).append(fault)
+        lines += [item(f"Fig. {key}", f"{', '.join(names)}: {why}") for why, names in whys.items()]
+    return lines
+
+
+def contents(results, pictures="papers", planted=None):
+    """The page; `results` are stored results by key, `planted` what faults.py has stored."""
     took = sum(found["seconds"] for found in results.values())
     lines = [
         "# Both papers, figure by figure",
@@ -152,6 +178,7 @@ def contents(results, pictures="papers"):
         for paper, entries in (("in-network", INA), ("tensor", TP))
         for e in entries
     ]
+    lines += faults_section(planted) if planted else []
     for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
         lines += ["", f"## {title}", ""]
         for entry in entries:

@@ -18,6 +18,7 @@ from experiments.papers import (
     real_training,
     shared_links,
     shared_switch,
+    shared_switch_over_time,
     tensor_parallel,
     training_speed,
 )
@@ -56,6 +57,7 @@ _ALL = {
         real_racks,
         real_links,
         shared_switch,
+        shared_switch_over_time,
         real_switch,
         loss,
         real_loss,

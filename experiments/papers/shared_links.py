@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from experiments.congestion.fairness import row_of
-from experiments.congestion.shared_link import WIRE, Link, job_beside_flows
+from experiments.congestion.shared_link import WIRE, Link, cuts, job_beside_flows
 from experiments.papers.entry import Check, Entry, Outcome, State, summary
 from experiments.papers.sweep import bars, triple
 from experiments.report import BUILD
@@ -33,6 +33,11 @@ def link_is_used(table):
     return Check(words, table["together"], 0.75, 1.1)
 
 
+def window_reacts(rows):
+    words = "how often the job's windows were cut beside the flow, in the run where that was least"
+    return Check(words, min(row["cuts"] for row in rows), 1)
+
+
 def figure_16a(size):
     link, rows = Link(50, 100_000), []
     for run in range(1, size.of(1, 3) + 1):
@@ -48,6 +53,7 @@ def figure_16a(size):
                 "flow": flow,
                 "kept": beside.goodput[0] / alone.goodput[0],
                 "together": of_link + flow,
+                "cuts": cuts(beside),
             }
         )
     columns = ("alone", "beside", "flow", "kept", "together")
@@ -67,6 +73,7 @@ def figure_16a(size):
                 1.05,
             ),
             link_is_used(table),
+            window_reacts(rows),
         ],
         bars(
             ["job alone", "job beside the flow", "flow", "both"],
@@ -86,7 +93,7 @@ def figure_16b(size):
             raise RuntimeError(f"a sum was wrong, or a rank failed:\n{outcome.text[-2000:]}")
         row = row_of("up", 1, "aimd", outcome, link)
         row["together"] = (row["job_share"] + row["tcp_share"]) / 2
-        rows.append({"run": run + 1, **row})
+        rows.append({"run": run + 1, **row, "cuts": cuts(outcome)})
     columns = ("job_share", "tcp_share", "together")
     (table,) = summary(rows, ["flows"], columns)
     shares = [table["job_share_least"], table["job_share_most"]]
@@ -110,6 +117,7 @@ def figure_16b(size):
                 size.of(1.75, 1.5),
             ),
             link_is_used(table),
+            window_reacts(rows),
         ],
         bars(
             ["job", "TCP flow", "both, of the link"],

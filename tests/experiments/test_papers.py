@@ -6,6 +6,7 @@ import pytest
 
 from experiments.papers import __main__ as papers
 from experiments.papers import (
+    faults,
     gradients,
     layers,
     page,
@@ -147,22 +148,62 @@ def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
     assert (tmp_path / f"{key}.svg").exists() and (tmp_path / f"{key}.csv").exists()
 
 
-# What the product would do without one of its rules, by the options of the contest.
-BROKEN = {
-    "congestion control": ("15", lambda o: {k: v for k, v in o.items() if k != "aimd"}),
-    "rehash": ("14", lambda o: o | {"placement": "hash"} if o.get("placement") == "rehash" else o),
-    "the second level": ("9", lambda o: o | {"levels": min(o["levels"], 1)}),
+# The faults of faults.py, each with a figure that notices it, and soon. A fault that no figure of
+# the paper notices (a job's part) has its tests in test_sharing.py.
+NOTICED = {
+    "a static partition": "13b",
+    "linear placement": "12",
+    "no rehash": "14",
+    "one place": "15",
+    "no room": "15",
+    "no aggregation": "12",
 }
 
 
-@pytest.mark.parametrize("rule", BROKEN)
-def test_a_product_without_one_of_its_rules_fails_the_shape(rule, tmp_path, monkeypatch):
-    key, broken = BROKEN[rule]
+@pytest.mark.parametrize("fault", NOTICED)
+def test_a_product_with_a_fault_fails_the_shape_of_a_figure(fault):
+    failed = faults.noticed(NOTICED[fault], fault, faults.Played(contest.play))
+    assert failed, f"Fig. {NOTICED[fault]} does not notice {fault}"
+
+
+def test_a_product_without_the_second_level_fails_the_shape(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        sweep, "play_all", lambda options: contest.play_all([broken(o) for o in options])
+        sweep,
+        "play_all",
+        lambda all_: contest.play_all([o | {"levels": min(o["levels"], 1)} for o in all_]),
     )
-    problems = papers.run_all(find([key]), Size(True), tmp_path, False)
-    assert problems and all("expected" in problem for problem in problems)
+    (problem, *_) = papers.run_all(find(["9"]), Size(True), tmp_path, False)
+    assert "expected" in problem
+
+
+def test_a_fault_is_planted_only_in_the_product():
+    seen = []
+    change = faults.FAULTS["one place"]
+    with faults.planted("one place", lambda options: seen.append(options) or options):
+        contest.play({"jobs": 1})
+        contest.play({"jobs": 1, **contest.PAPER})
+    assert seen == [change({"jobs": 1}), {"jobs": 1, **contest.PAPER}]
+    assert seen[0] != {"jobs": 1}
+
+
+def test_a_static_partition_in_our_place_is_the_one_beside_it():
+    options = {"jobs": 2, "aggregators": 64}
+    ours = contest.congestion_control(options, 128)
+    assert faults.as_static_partition(ours) == contest.static_partition(options, 2)
+
+
+def test_a_fault_that_is_not_noticed_needs_a_reason():
+    assert faults.cell("12", "one place", []) is None  # it has one
+    assert faults.cell("12", "one place", ["a check"]) is None
+    assert "nothing says why" in faults.cell("12", "no aggregation", [])
+    assert "a check" in faults.cell("12", faults.INTACT, ["a check"])
+
+
+def test_the_page_has_a_table_of_faults_and_says_why_a_cell_is_blank():
+    found = {"12": {fault: [] for fault in faults.FAULTS} | {"no aggregation": ["a check"]}}
+    text = "\n".join(page.faults_section(found))
+    assert "| no aggregation | yes |" in text and "| one place |   |" in text
+    assert "one place, no room" in text
 
 
 # The same for figures by real processes: what replaces a function or a table of their modules.

@@ -1,0 +1,220 @@
+"""Which figure notices which fault: the figures of sharing, with a product that lacks a rule.
+
+    .venv/bin/python -m experiments.papers.faults [--figure KEY]... [--fault NAME]... [--out FOLDER]
+
+Plants one fault after the other in every simulated contest that stands for the product (not in the
+paper's rules or the static partition beside it), runs the quick form of a figure with one seed, and
+reports which of its checks fail. Stores faults.json in FOLDER (default: out/papers), of which
+docs/papers.md has the table. Exit code 1: a figure of the intact product fails, or does not notice
+a fault and EXPLAINED does not say why.
+"""
+
+import argparse
+import json
+import sys
+from contextlib import contextmanager
+
+from experiments.papers import shared_links
+from experiments.papers.entry import Size
+from experiments.papers.registry import find
+from experiments.report import plt
+from experiments.sharing import contest
+from lab.results import results_folder
+
+
+def without(*names):
+    return lambda options: {name: v for name, v in options.items() if name not in names}
+
+
+def as_static_partition(options):
+    options = without("aimd", "ecn_bytes")(options)
+    static = contest.static_partition(options, options["jobs"])
+    return static | {"window": min(static["window"], options.get("window", 128))}
+
+
+def as_hash(options):
+    return options | {"placement": "hash"} if "placement" not in options else options
+
+
+FAULTS = {
+    "a static partition": as_static_partition,
+    "linear placement": lambda options: options | {"placement": "linear"},
+    "no rehash": as_hash,
+    "one place": lambda options: options | {"places": 1},
+    "no room": lambda options: options | {"room": 0},
+    "no part": lambda options: options | {"first_come": True},
+    "no congestion control": without("aimd", "ecn_bytes"),
+    "no aggregation": lambda options: options | {"levels": 0},
+}
+INTACT = "intact"
+SIMULATED = ["9", "12", "13a", "13b", "13c", "14", "15", "20"]
+REAL = ["16a", "16b"]  # by real processes: congestion control alone can be taken away
+# Why a figure does not notice some faults: the faults, and the reason.
+ALIKE = "its jobs are alike and all keep the rules, so none takes more than its part"
+PLACES = "16 places alone are enough for jobs that pause; see Fig. 15 for one that does not"
+REHASHED = "with 16 places there is nearly always a free one, whatever the index"
+FIXED = "its windows are fixed"
+ROOM = "the room alone keeps the server's queue short"
+EXPLAINED = {
+    "9": [
+        (
+            [fault for fault in FAULTS if fault != "no aggregation"],
+            "there is one job, and more aggregators than it has fragments in flight",
+        ),
+    ],
+    "12": [
+        (
+            ["a static partition", "no rehash", "one place", "no room", "no part"],
+            "there are 1,024 aggregators for two windows of 200: every fragment finds one",
+        ),
+        (["no congestion control"], FIXED),
+    ],
+    "13a": [
+        (["no rehash"], REHASHED),
+        (["no room"], PLACES),
+        (["no part"], ALIKE),
+        (["no congestion control"], ROOM),
+    ],
+    "13b": [
+        (["no rehash"], REHASHED),
+        (["no room"], "there are as many aggregators as fragments in flight"),
+        (["no part"], ALIKE),
+        (["no congestion control"], FIXED),
+    ],
+    "13c": [
+        (["no rehash"], REHASHED),
+        (["no part"], ALIKE),
+        (["no congestion control"], FIXED),
+    ],
+    "14": [
+        (["a static partition"], "the figure's claim is that both are equally fast"),
+        (["no room"], "there are as many aggregators as fragments in flight"),
+        (["no part"], ALIKE),
+        (["no congestion control"], ROOM),
+    ],
+    "15": [
+        (["a static partition"], "there is one job, so its part is everything"),
+        (["no rehash"], REHASHED),
+        (["no part"], "there is one job"),
+        (["no congestion control"], ROOM),
+    ],
+    "20": [
+        (
+            ["a static partition", "no rehash", "one place", "no room", "no part"],
+            "there are as many aggregators as fragments in flight: the jobs share links alone",
+        ),
+        (["no congestion control"], "two jobs hardly fill the queues of their links"),
+    ],
+}
+
+
+class OneSeed(Size):
+    @property
+    def seeds(self):
+        return [1]
+
+
+class Played:
+    """Contests that have been played: the same one gives the same result."""
+
+    def __init__(self, play):
+        self._play, self._results = play, {}
+
+    def __call__(self, options):
+        key = json.dumps(options, sort_keys=True)
+        if key not in self._results:
+            self._results[key] = self._play(options)
+        return self._results[key]
+
+
+def faults_of(key):
+    return ["no congestion control"] if key in REAL else list(FAULTS)
+
+
+@contextmanager
+def planted(fault, played):
+    """The product lacks a rule; what it is compared with does not."""
+    play, beside = contest.play, shared_links.job_beside_flows
+    change = FAULTS.get(fault, lambda options: options)
+    contest.play = lambda options: played(options if options.get("paper") else change(options))
+    if fault == "no congestion control":
+
+        def without_control(folder, atp, flows, direction, policy, *rest, **more):
+            return beside(folder, atp, flows, direction, "none", *rest, **more)
+
+        shared_links.job_beside_flows = without_control
+    try:
+        yield
+    finally:
+        contest.play, shared_links.job_beside_flows = play, beside
+
+
+def noticed(key, fault, played):
+    """The checks that fail, in words."""
+    (entry,) = find([key])
+    with planted(fault, played):
+        try:
+            outcome = entry.run(OneSeed(quick=True))
+        except ZeroDivisionError:
+            return ["one job had done all its sums before another had done a third"]
+        except RuntimeError as error:
+            return [str(error)[:200]]
+    plt.close(outcome.figure)
+    return [str(check) for check in outcome.checks if not check.holds]
+
+
+def explanation(key, fault):
+    return next((why for faults, why in EXPLAINED.get(key, []) if fault in faults), None)
+
+
+def cell(key, fault, failed):
+    """What is wrong with a cell, or None."""
+    if fault == INTACT:
+        return f"Fig. {key}: {failed[0]}" if failed else None
+    if not failed and not explanation(key, fault):
+        return f"Fig. {key} does not notice {fault}, and nothing says why"
+    return None
+
+
+def stored(folder):
+    """What run() has found: by figure and fault, the checks that failed."""
+    path = folder / "faults.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return {key: found[key] for key in SIMULATED + REAL if key in found}
+
+
+def run(keys, faults, folder):
+    """Problems, in words; what was found is added to what is stored."""
+    found, problems = stored(folder), []
+    for key in keys:
+        played = Played(contest.play)
+        for fault in [INTACT, *faults_of(key)]:
+            if fault != INTACT and fault not in faults:
+                continue
+            failed = noticed(key, fault, played)
+            found.setdefault(key, {})[fault] = failed
+            said = f"notices: {failed[0]}" if failed else "does not notice"
+            print(f"{key:5} {fault:22} {said}", flush=True)
+            if problem := cell(key, fault, failed):
+                problems.append(problem)
+        (folder / "faults.json").write_text(json.dumps(found, indent=1) + "\n")
+    return problems
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.papers.faults", description=__doc__.splitlines()[0]
+    )
+    keys = SIMULATED + REAL
+    parser.add_argument("--figure", action="append", choices=keys, help="only this one")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="only this one")
+    parser.add_argument("--out", type=results_folder, default="out/papers", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    problems = run(options.figure or keys, options.fault or list(FAULTS), options.out)
+    for problem in problems:
+        print(f"not as expected: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
