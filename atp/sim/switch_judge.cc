@@ -132,11 +132,12 @@ SwitchJudge::Row SwitchJudge::meet_other(const Turn& turn, Cell& cell) {
   if (notes.returned == identity || is_later(notes.returned, identity)) return {S::kForwardedLate};
   if (cell.aggregating) {
     notes.passed = identity;
+    if (has_parts() && !holds_its_part(identity.job)) contested_ = config_.aggregators;
     return {S::kCollisions};
   }
   if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
   if (notes.passed == identity) return {S::kForwardedAfterCollision};
-  if (holds_its_quota(identity.job) || holds_its_part(identity.job)) {
+  if (holds_its_quota(identity.job) || (contested_ > 0 && holds_its_part(identity.job))) {
     notes.passed = identity;
     return {S::kForwardedOverQuota};
   }
@@ -153,6 +154,7 @@ void SwitchJudge::claim(const Turn& turn, Cell& cell) {
           .kind = header.kind,
           .value_count = header.value_count};
   ++held_[{header.job, header.tenant}];
+  if (contested_ > 0) --contested_;
 }
 
 bool SwitchJudge::is_expired(const Cell& cell, Instant now) const {

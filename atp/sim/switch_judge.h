@@ -106,6 +106,7 @@ class SwitchJudge {
   void release_other(const SwitchNode& node, Cell& cell);
   void make_empty(Cell& cell);
   bool holds_its_quota(const JobKey& job) const;
+  bool has_parts() const;
   bool holds_its_part(const JobKey& job) const;
   std::uint64_t held_by(const JobKey& job) const;
   std::uint64_t held_by_all() const;
@@ -145,6 +146,7 @@ class SwitchJudge {
   std::map<std::uint32_t, Cell> cells_;   // by slot; missing: EMPTY
   std::map<std::uint32_t, Notes> notes_;  // by slot of the home
   std::map<JobOfTenant, std::uint64_t> held_;
+  std::uint64_t contested_ = 0;                           // for so many claims
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
   Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;

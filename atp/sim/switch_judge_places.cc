@@ -72,6 +72,10 @@ void SwitchJudge::release_other(const SwitchNode& node, Cell& cell) {
   make_empty(cell);
 }
 
+bool SwitchJudge::has_parts() const {
+  return config_.sharing.partitions == 0 && !config_.sharing.first_come;
+}
+
 void SwitchJudge::make_empty(Cell& cell) {
   --held_[{cell.identity.job.job, cell.identity.job.tenant}];
   cell = {};
@@ -99,9 +103,7 @@ bool SwitchJudge::holds_its_quota(const JobKey& job) const {
   return held >= together;
 }
 
-// Whether the job holds its part, and too few are EMPTY for more.
 bool SwitchJudge::holds_its_part(const JobKey& job) const {
-  if (config_.sharing.partitions != 0 || config_.sharing.first_come) return false;
   const std::uint64_t own = quota_of(config_.quotas, job.tenant).weight;
   std::uint64_t all = own;
   for (const auto& [owner, count] : held_) {
@@ -109,8 +111,7 @@ bool SwitchJudge::holds_its_part(const JobKey& job) const {
     if (is_other && count > 0) all += quota_of(config_.quotas, owner.second).weight;
   }
   const std::uint64_t part = std::max<std::uint64_t>(1, config_.aggregators * own / all);
-  const std::uint64_t empty = config_.aggregators - held_by_all();
-  return held_by(job) >= part && 8 * empty <= config_.aggregators;
+  return held_by(job) >= part;
 }
 
 }  // namespace atp::sim

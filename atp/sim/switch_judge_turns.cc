@@ -36,6 +36,7 @@ void SwitchJudge::begin_anew() {
   cells_.clear();
   notes_.clear();
   held_.clear();
+  contested_ = 0;
   highest_parameter_.clear();
   queue_empty_at_ = {};
 }

@@ -141,8 +141,8 @@ void add_switch_command(const Command& program) {
       .in_range(1u, kMostPlaces)
       .show_default();
   command.add_flag("--first-come", options->sharing.first_come,
-                   "Let a job hold more than its part of the last aggregators (default: a job that "
-                   "holds its part leaves an eighth to those that come)");
+                   "Let a job hold whatever it finds free (default: no more than its part while "
+                   "other jobs find none)");
   command
       .add_option("--partition", options->sharing.partitions,
                   "Divide the aggregators into N equal regions, one per job; a job without a free "

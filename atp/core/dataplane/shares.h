@@ -9,8 +9,8 @@
 #include "atp/core/tenant.h"
 
 // How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). The
-// default is first come, first served, but when few are left, a job gets no more than its part,
-// which its weight decides. A static partition gives each job a region of its own; a quota bounds
+// default is first come, first served, but while jobs contend, none gets more than its part, which
+// its weight decides. A static partition gives each job a region of its own; a quota bounds
 // how many a job may hold at a time, and a tenant's quota how many its jobs may hold together. All
 // incarnations and trees of a job here have one share, so a restart does not make it two jobs.
 //
@@ -51,13 +51,11 @@ class Shares {
   // The job's region, for packets that claim nothing.
   const atp_share& region(Id id) const { return entries_[id].share; }
   // The job's share as the pipeline needs it, which reads only one quota: at most what the job
-  // holds and its tenant has left, and where few are left, its part.
+  // holds and its tenant has left, and while aggregators are contested, its part.
   atp_share operator[](Id id) const {
     const Entry& entry = entries_[id];
     atp_share share = entry.share;
-    if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {
-      share.quota = std::min(share.quota, part_of(entry));
-    }
+    if (contested_ > 0) share.quota = std::min(share.quota, part_of(entry));
     if (entry.tenant == kNoTenant) return share;
     const TenantShare& tenant = tenants_[entry.tenant];
     const std::uint32_t left = tenant.quota > tenant.held ? tenant.quota - tenant.held : 0;
@@ -73,6 +71,7 @@ class Shares {
   void note_claim(Id id) {
     Entry& entry = entries_[id];
     ++held_;
+    if (contested_ > 0) --contested_;
     if (entry.share.held++ == 0) active_weight_ += entry.weight;
     if (entry.tenant != kNoTenant) ++tenants_[entry.tenant].held;
   }
@@ -83,12 +82,16 @@ class Shares {
     if (entry.tenant != kNoTenant) --tenants_[entry.tenant].held;
   }
 
+  // A fragment of the job found no place.
+  void note_collision(Id id) {
+    const Entry& entry = entries_[id];
+    if (has_parts() && entry.share.held < part_of(entry)) contested_ = aggregators_;
+  }
+
   bool operator==(const Shares&) const = default;
 
  private:
   static constexpr std::uint32_t kNoTenant = UINT32_MAX;
-  // A job that holds its part leaves an eighth of the aggregators to those that come.
-  static constexpr std::uint64_t kReserve = 8;
 
   struct Entry {
     atp_share share{};
@@ -127,6 +130,7 @@ class Shares {
   SharingConfig config_;
   std::uint32_t aggregators_;
   std::uint32_t held_ = 0;           // by all jobs
+  std::uint32_t contested_ = 0;      // for so many claims, no job gets more than its part
   std::uint64_t active_weight_ = 0;  // of the jobs that hold any
   std::vector<Entry> entries_;
   std::vector<TenantShare> tenants_;

@@ -307,29 +307,30 @@ SwitchConfig full_sets(const SharingConfig& with, const Quotas* quotas = nullptr
   return config;
 }
 
-// A fragment may find all of its places held although another is free.
-TEST(SwitchSharing, AJobGetsNoMoreThanItsPartOfTheLastAggregators) {
+// The first job holds what it can. Then the second one sends 64 fragments, and after these the
+// first one more. A fragment may find all of its places held although another aggregator is free.
+TEST(SwitchSharing, AJobGetsNoMoreThanItsPartWhileAnotherFindsNone) {
   struct Row {
     const char* name;
     SharingConfig sharing;
     std::uint32_t weights[2];
-    unsigned first;        // what the first job keeps, at least
-    unsigned least, most;  // what the second one keeps
+    unsigned first, least, most;  // that the first job holds at least, and the second
+    bool may_claim;               // the first job when one of its own has become free
   };
   const Row rows[] = {
-      {"a job alone may hold all", {}, {1, 1}, 60, 0, 4},
-      {"it may do so with first come, first served", {.first_come = true}, {1, 1}, 60, 0, 4},
-      {"beyond its part it leaves an eighth", {.quota = 40}, {3, 1}, 40, 16, 16},
-      {"first come, first served leaves nothing",
-       {.quota = 40, .first_come = true},
-       {3, 1},
-       40,
-       23,
-       24},
-      {"within its part it leaves nothing", {.quota = 40}, {1, 3}, 40, 23, 24},
-      {"a quota is less than a part", {.quota = 10}, {1, 1}, 10, 10, 10},
-      {"no part is less than one", {.quota = 63}, {1000, 1}, 60, 1, 2},
-      {"a region has no parts", {.partitions = 2}, {1000, 1}, 32, 32, 32},
+      {"a job alone may hold all", {}, {1, 1}, 60, 0, 4, false},
+      {"with first come, first served it may so again",
+       {.first_come = true},
+       {1, 1},
+       60,
+       0,
+       4,
+       true},
+      {"a job within its part may claim", {.quota = 40}, {3, 1}, 40, 16, 24, true},
+      {"a lighter job is beyond its part", {.quota = 40}, {1, 3}, 40, 20, 24, false},
+      {"a quota is less than a part, so nobody contends", {.quota = 10}, {1, 9}, 10, 10, 10, true},
+      {"no part is less than one", {.quota = 63}, {1, 1000}, 60, 1, 4, false},
+      {"a region has no parts", {.partitions = 2}, {1, 1000}, 32, 32, 32, true},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -343,6 +344,12 @@ TEST(SwitchSharing, AJobGetsNoMoreThanItsPartOfTheLastAggregators) {
     const unsigned second = kept(rig, 2);
     EXPECT_GE(second, row.least);
     EXPECT_LE(second, row.most);
+    for (const std::uint64_t free : {0, 1, 39}) rig.answer(1, free);
+    unsigned again = 0;
+    for (std::uint64_t sequence = 64; sequence < 64 + kWmax / 2; ++sequence) {
+      again += rig.keeps(1, sequence);
+    }
+    EXPECT_EQ(again > 0, row.may_claim);
   }
 }
 

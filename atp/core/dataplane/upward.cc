@@ -102,6 +102,7 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   if (reason > ATP_LAST_DROP && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);
   }
+  if (reason == ATP_PASS_COLLISION) turn.state.trees.shares().note_collision(tree->share());
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
   if (verdict.forward == ATP_FORWARD_PARENT) {
     send_up(turn, tree->parent(), fragment, {operation, slot, in.packet.body});

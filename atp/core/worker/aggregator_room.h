@@ -12,7 +12,7 @@ namespace atp {
 class AggregatorRoom {
  public:
   static constexpr std::uint64_t kLeast = 2;
-  static constexpr std::uint64_t kCleanRounds = 4;
+  static constexpr std::uint64_t kCleanRounds = 6;
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
   AggregatorRoom() = default;  // without a bound for ever

@@ -86,18 +86,18 @@ TEST(AggregatorRoom, AnswersToWhatWasSentBeforeACutDoNotCount) {
   EXPECT_EQ(room.fragments(), 5u);
 }
 
-TEST(AggregatorRoom, GrowsByOneAfterFourRoundsWithoutCollisions) {
+TEST(AggregatorRoom, GrowsByOneAfterSixRoundsWithoutCollisions) {
   AggregatorRoom room = room_of(10);
-  answers(room, 39);
+  answers(room, 59);
   EXPECT_EQ(room.fragments(), 10u);
   answers(room, 1);
   EXPECT_EQ(room.fragments(), 11u);
-  answers(room, 4 * 11);
+  answers(room, 6 * 11);
   EXPECT_EQ(room.fragments(), 12u);
-  answers(room, 3 * 12 + 11);
+  answers(room, 5 * 12 + 11);
   answers(room, 1, 1);
-  ASSERT_EQ(room.fragments(), 11u) << "the fourth round had one";
-  answers(room, 4 * 11 - 1);
+  ASSERT_EQ(room.fragments(), 11u) << "the sixth round had one";
+  answers(room, 6 * 11 - 1);
   EXPECT_EQ(room.fragments(), 11u) << "a cut ends the row";
   answers(room, 1);
   EXPECT_EQ(room.fragments(), 12u);
@@ -105,7 +105,7 @@ TEST(AggregatorRoom, GrowsByOneAfterFourRoundsWithoutCollisions) {
 
 TEST(AggregatorRoom, HasNoBoundAnyMoreWhenItHoldsAllThatTheStreamsMaySend) {
   AggregatorRoom room = room_of(kMost - 1);
-  answers(room, 4 * (kMost - 1) - 1);
+  answers(room, 6 * (kMost - 1) - 1);
   EXPECT_TRUE(room.bounded());
   answers(room, 1);
   EXPECT_FALSE(room.bounded());

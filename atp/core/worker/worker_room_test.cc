@@ -71,8 +71,8 @@ TEST_F(WorkerRoom, CollisionsLeaveLessInFlight) {
 TEST_F(WorkerRoom, GrowsUntilItHasNoBoundWhileAnswersAreClean) {
   join();
   make_scarce();
-  answer(900);
-  EXPECT_EQ(in_flight.size(), kWmax) << "four rounds each of 2, 3 … 15 fragments are 476 answers";
+  answer(1200);
+  EXPECT_EQ(in_flight.size(), kWmax) << "six rounds each of 2, 3 … 15 fragments are 714 answers";
   EXPECT_EQ(cuts(), 2u);
 }
 

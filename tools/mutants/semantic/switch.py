@@ -237,22 +237,28 @@ PLACES = [
 
 PARTS = [
     Rule(
-        "a job may hold more than its part",
+        "a job may hold more than its part while others contend",
         SHARES,
-        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
-        "if (false) {",
+        "if (contested_ > 0) share.quota = std::min(share.quota, part_of(entry));",
+        "",
     ),
     Rule(
-        "a job may not hold more than its part, however many are EMPTY",
+        "a job may not hold more than its part, although nobody contends",
         SHARES,
-        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
-        "if (has_parts()) {",
+        "if (contested_ > 0) share.quota",
+        "if (has_parts()) share.quota",
     ),
     Rule(
-        "jobs leave no aggregator to those that come",
+        "aggregators stay contested for ever",
         SHARES,
-        "if (kReserve * std::uint64_t{aggregators_ - held_} <= aggregators_ && has_parts()) {",
-        "if (held_ == aggregators_ && has_parts()) {",
+        "    if (contested_ > 0) --contested_;\n",
+        "",
+    ),
+    Rule(
+        "a job that holds its part contends for more",
+        SHARES,
+        "if (has_parts() && entry.share.held < part_of(entry)) contested_",
+        "if (has_parts()) contested_",
     ),
     Rule(
         "a job's part does not depend on its weight",
