@@ -353,6 +353,15 @@ TEST(SwitchSharing, AJobGetsNoMoreThanItsPartWhileAnotherFindsNone) {
   }
 }
 
+TEST(SwitchSharing, AJobThatHoldsNothingAnyMoreLeavesItsPart) {
+  Jobs rig(full_sets({}, nullptr), [](std::uint32_t) -> std::uint16_t { return 0; });
+  rig.enter(1);
+  rig.enter(2);
+  ASSERT_TRUE(rig.keeps(1, 0));
+  rig.answer(1, 0);
+  EXPECT_GE(kept(rig, 2), 60U);
+}
+
 // Two jobs, each with as many fragments under way as there are aggregators for both.
 TEST(SwitchSharing, JobsThatCompeteHoldTheirPartsInTheLongRun) {
   constexpr std::uint32_t kAll = 2 * kWmax;

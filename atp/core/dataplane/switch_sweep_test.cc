@@ -28,6 +28,8 @@ TEST(SwitchSweep, TheSweepEmitsUnusedSums) {
   EXPECT_THAT(sent[0].values(), Each(11u));
   EXPECT_EQ(rig.count(SwitchCounter::kSweptSumsSent), 1u);
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+  rig.in(child(2), gradient(ranks({2}), 0, 7));
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedLate), 1u) << "the fragment is noted";
 }
 
 TEST(SwitchSweep, TheSweepFreesTheAggregatorsOfAForgottenTree) {
@@ -86,6 +88,27 @@ TEST(SwitchSweep, AParameterReclaimsAnUnusedSumOfAnotherIdentity) {
   EXPECT_THAT(sent[0].values(), Each(5u));
   EXPECT_EQ(rig.count(SwitchCounter::kReclaims), 1u);
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+}
+
+TEST(SwitchSweep, WhatAParameterReclaimsIsNotedAtItsOwnHome) {
+  SwitchConfig two_places = config();
+  two_places.places = 2;
+  two_places.timing.sweep = 1h;
+  Rig rig(two_places);
+  rig.join_all();
+  const auto at_home = [](Bytes bytes, std::uint32_t home) {
+    atp_store32(&bytes[ATP_AT_AGGREGATOR_INDEX], home << 26);  // of 64
+    return bytes;
+  };
+  rig.in(child(0), at_home(gradient(ranks({0}), 0, 5), 10));
+  rig.in(child(0), at_home(gradient(ranks({0}), 1, 5), 10));  // takes aggregator 11
+  rig.in(child(0), at_home(gradient(ranks({0}), 2, 5), 12));
+  rig.wait(2s);
+  rig.in(kServer, at_home(parameter(RankSet::first(4), 3), 11));
+  ASSERT_EQ(rig.count(SwitchCounter::kReclaims), 1u);
+  rig.in(child(1), at_home(gradient(ranks({1}), 1, 5), 10));
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedLate), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 2u);
 }
 
 TEST(SwitchSweep, AFullOutboxLosesPacketsButNoContribution) {
