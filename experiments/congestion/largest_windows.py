@@ -16,9 +16,9 @@ from experiments.sharing.contest import PAPER, numbers, play_all
 
 WORKERS = [4, 8, 16, 32]
 AGGREGATORS = [50, 100, 200, 400]
-WINDOWS = [64, 256, 1024, 4096]
+WINDOWS = [64, 512, 4096]
 FIXED = [32, 64, 128, 256]
-OPERATIONS = 6
+OPERATIONS = 4
 RULES = {"ours": {}, "paper": PAPER}
 
 

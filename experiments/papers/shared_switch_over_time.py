@@ -22,7 +22,7 @@ def series_of(size, rules):
         "aggregators": 384,
         "window": 128,
         "fragments": 1024,
-        "operations": size.of(40, 120),
+        "operations": size.of(40, 80),
         "sample": 50,
         **RULES[rules][0],
     }
@@ -112,7 +112,7 @@ def intervals_of(size, scheme):
         "aggregators": 48,
         "window": 64,
         "fragments": 4096,
-        "operations": size.of(18, 60),
+        "operations": size.of(18, 30),
         "compute": "1,1,2500",  # jobs 1 and 2 hardly pause
         "sample": INTERVAL_US,
         "split_jobs": True,
