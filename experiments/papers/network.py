@@ -228,13 +228,14 @@ ENTRIES = [
         State.SIMULATED,
         "The factor depends on the largest window: if it fits the aggregators, both are equally "
         "fast. Our job only sums, and its timers are scaled to the round trip, so a loss costs "
-        "1 ms. With a large maximum, AIMD grows until the server's queue marks. By then its window "
-        "exceeds the aggregators, and the rest is summed at the server. Queues that mark earlier "
-        "make it faster (docs/congestion.md).",
+        "1 ms. By the paper's rules of sharing, and with a large maximum, AIMD grows until the "
+        "server's queue marks. By then its window exceeds the aggregators, and the rest is summed "
+        "at the server (docs/congestion.md). By ours a worker has no more in flight than finds an "
+        "aggregator, so congestion control has little left to do here.",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB that mark above 65 kB, and a "
         "server with a link of 60 Gbit/s. The largest window is swept. Without congestion control "
         "a window has that size from the start, but never more than 200 packets, the initial size.",
-        "with a large window: yes; with one that fits: no gain",
+        "by the paper's rules with a large window: yes; by ours the room does it alone",
         figure_15,
     ),
 ]
