@@ -40,7 +40,7 @@ class WorkerRoom : public testing::Test {
   }
   // The room is two fragments, and as many are in flight.
   void make_scarce() {
-    submit(1000);
+    submit(1500);
     ASSERT_EQ(in_flight.size(), kWmax);
     answer(1 + kWmax, ATP_FLAG_COLLISION);
     while (in_flight.size() > AggregatorRoom::kLeast) answer(1);
