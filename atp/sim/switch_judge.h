@@ -146,7 +146,8 @@ class SwitchJudge {
   std::map<std::uint32_t, Cell> cells_;   // by slot; missing: EMPTY
   std::map<std::uint32_t, Notes> notes_;  // by slot of the home
   std::map<JobOfTenant, std::uint64_t> held_;
-  std::uint64_t contested_ = 0;                           // for so many claims
+  std::uint64_t contested_ = 0;        // for so many claims
+  std::optional<JobOfTenant> hungry_;  // contended last, held none, and has claimed none since
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
   Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;

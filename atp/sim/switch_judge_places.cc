@@ -110,6 +110,9 @@ bool SwitchJudge::holds_its_part(const JobKey& job) const {
     const bool is_other = owner != JobOfTenant{job.job, job.tenant};
     if (is_other && count > 0) all += quota_of(config_.quotas, owner.second).weight;
   }
+  const bool other_is_hungry =
+      hungry_ && contested_ > 0 && *hungry_ != JobOfTenant{job.job, job.tenant};
+  if (other_is_hungry) all += quota_of(config_.quotas, hungry_->second).weight;
   const std::uint64_t part = std::max<std::uint64_t>(1, config_.aggregators * own / all);
   return held_by(job) >= part;
 }

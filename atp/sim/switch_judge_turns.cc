@@ -37,6 +37,7 @@ void SwitchJudge::begin_anew() {
   notes_.clear();
   held_.clear();
   contested_ = 0;
+  hungry_.reset();
   highest_parameter_.clear();
   queue_empty_at_ = {};
 }

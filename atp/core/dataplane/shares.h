@@ -71,8 +71,11 @@ class Shares {
   void note_claim(Id id) {
     Entry& entry = entries_[id];
     ++held_;
-    if (contested_ > 0) --contested_;
-    if (entry.share.held++ == 0) active_weight_ += entry.weight;
+    if (contested_ > 0 && --contested_ == 0) contender_ = {}, contender_weight_ = 0;
+    if (entry.share.held++ == 0) {
+      active_weight_ += entry.weight;
+      if (same_job(entry.job, contender_)) contender_weight_ = 0;
+    }
     if (entry.tenant != kNoTenant) ++tenants_[entry.tenant].held;
   }
   void note_release(Id id) {
@@ -85,7 +88,10 @@ class Shares {
   // A fragment of the job found no place.
   void note_collision(Id id) {
     const Entry& entry = entries_[id];
-    if (has_parts() && entry.share.held < part_of(entry)) contested_ = aggregators_;
+    if (!has_parts() || entry.share.held >= part_of(entry)) return;
+    contested_ = aggregators_;
+    contender_ = entry.job;
+    contender_weight_ = entry.share.held == 0 ? entry.weight : 0;
   }
 
   bool operator==(const Shares&) const = default;
@@ -115,7 +121,8 @@ class Shares {
 
   bool has_parts() const { return !config_.first_come && config_.partitions == 0; }
   std::uint32_t part_of(const Entry& entry) const {
-    const std::uint64_t all = active_weight_ + (entry.share.held == 0 ? entry.weight : 0);
+    std::uint64_t all = active_weight_ + (entry.share.held == 0 ? entry.weight : 0);
+    if (contested_ > 0 && !same_job(entry.job, contender_)) all += contender_weight_;
     return static_cast<std::uint32_t>(
         std::max<std::uint64_t>(1, aggregators_ * std::uint64_t{entry.weight} / all));
   }
@@ -129,9 +136,11 @@ class Shares {
 
   SharingConfig config_;
   std::uint32_t aggregators_;
-  std::uint32_t held_ = 0;           // by all jobs
-  std::uint32_t contested_ = 0;      // for so many claims, no job gets more than its part
-  std::uint64_t active_weight_ = 0;  // of the jobs that hold any
+  std::uint32_t held_ = 0;              // by all jobs
+  std::uint32_t contested_ = 0;         // for so many claims, no job gets more than its part
+  JobKey contender_;                    // the last one that found no place
+  std::uint64_t contender_weight_ = 0;  // 0: it holds some, so its weight is in active_weight_
+  std::uint64_t active_weight_ = 0;     // of the jobs that hold any
   std::vector<Entry> entries_;
   std::vector<TenantShare> tenants_;
 };

@@ -8,7 +8,7 @@
 #include "atp/core/dataplane/switch_rig_test.h"
 #include "atp/core/testing_quotas.h"
 
-// How jobs share a switch's aggregators: first come, first served, by parts where few are left, by
+// How jobs share a switch's aggregators: first come, first served, by parts while they contend, by
 // a static partition, or within a quota (docs/protocol.md §4, *Sharing*).
 
 namespace atp::rig {
@@ -367,6 +367,48 @@ TEST(SwitchSharing, AJobThatHoldsNothingAnyMoreLeavesItsPart) {
     rig.keeps(2, sequence + 14);
   }
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedOverQuota), passed) << "its part is all of them";
+}
+
+// Every fragment finds a free one of eight aggregators.
+struct Eight : Jobs {
+  explicit Eight(const Quotas* quotas)
+      : Jobs(of_eight(quotas), [](std::uint32_t job) { return static_cast<std::uint16_t>(job); }) {
+    enter(1);
+    enter(2);
+  }
+  static SwitchConfig of_eight(const Quotas* quotas) {
+    SwitchConfig config = full_sets({}, quotas);
+    config.aggregators = 8;
+    return config;
+  }
+};
+
+TEST(SwitchSharing, ContentionIsOverAfterAsManyClaimsAsThereAreAggregators) {
+  const TestQuotas quotas;
+  Eight rig(&quotas);
+  for (std::uint64_t sequence = 0; sequence < 8; ++sequence) ASSERT_TRUE(rig.keeps(1, sequence));
+  ASSERT_FALSE(rig.keeps(2, 0));
+  rig.answer(1, 0);
+  rig.answer(1, 1);
+  EXPECT_FALSE(rig.keeps(1, 9)) << "though the other holds none yet";
+  EXPECT_TRUE(rig.keeps(2, 1));
+  for (std::uint64_t sequence = 2; sequence <= 8; ++sequence) {
+    EXPECT_FALSE(rig.keeps(1, 8 + sequence)) << sequence;
+    EXPECT_TRUE(rig.keeps(2, sequence));
+    rig.answer(2, sequence);
+  }
+  EXPECT_TRUE(rig.keeps(1, 17));
+}
+
+TEST(SwitchSharing, AJobThatHoldsItsPartContendsForNothing) {
+  TestQuotas quotas;
+  quotas.by_tenant[1].weight = 3;
+  Eight rig(&quotas);
+  for (std::uint64_t sequence = 0; sequence < 5; ++sequence) ASSERT_TRUE(rig.keeps(1, sequence));
+  for (std::uint64_t sequence = 0; sequence < 3; ++sequence) ASSERT_TRUE(rig.keeps(2, sequence));
+  ASSERT_FALSE(rig.keeps(2, 3)) << "it holds its part of two already";
+  rig.answer(1, 0);
+  EXPECT_TRUE(rig.keeps(2, 4));
 }
 
 // Two jobs, each with as many fragments under way as there are aggregators for both.
