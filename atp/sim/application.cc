@@ -115,11 +115,13 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
 }
 
 // Pauses spread the operations over the faults, so no pause goes on when these have stopped: what
-// is left then must be done in bounded time, which a pause must not use up.
+// is left then must be done in bounded time, which a pause must not use up. Without faults
+// (experiments/sharing) they never stop.
 Instant Application::resumes_at(Instant now, std::uint64_t number) const {
   Random random(job_.data_seed * 1000003 + number);
   const Duration pause{static_cast<Duration::rep>(static_cast<double>(job_.pause.count()) *
                                                   (0.5 + random.uniform()))};
+  if (heal_ == Instant{}) return now + pause;
   return std::min(now + pause, std::max(now, heal_));
 }
 

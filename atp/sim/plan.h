@@ -57,7 +57,7 @@ struct JobPlan {
   std::uint32_t max_operations = 64;  // operations that a worker has room for
   Duration think_max{};               // maximum pause of a worker before its next submission
   // Between the end of an operation and the next one: half to one and a half times this, the same
-  // on all ranks, and none once the faults have stopped (so none without faults).
+  // on all ranks. A pause ends when the faults stop, if there are any.
   Duration pause{};
   bool leave_at_once = false;  // each worker leaves as soon as it is done
   std::uint64_t data_seed = 1;
