@@ -267,10 +267,12 @@ ENTRIES = [
         State.SIMULATED,
         "A round trip is ten times shorter here, so ten times fewer aggregators fill a link, and "
         "timers are scaled to it. Little can be gained: with all aggregators a static partition is "
-        "only 1.16 times as fast as with a quarter of them. A window is a power of two, so with "
-        "33 % a static job uses 32 of its 42 aggregators. By the paper's rules a job of eight "
-        "workers loses, because a fragment that collides crosses the server's link eight times. "
-        "These are the paper's rules of sharing alone: a mark cuts a window by a fifth, as ours.",
+        "only 1.16 times as fast as with a quarter of them. With static's window both are equally "
+        "fast: ours gains by a larger window, for which it finds room while others pause. A window "
+        "is a power of two, so with 33 % a static job uses 32 of its 42 aggregators. By the "
+        "paper's rules a job of eight workers loses, because a fragment that collides crosses the "
+        "server's link eight times. These are the paper's rules of sharing alone: a mark cuts a "
+        "window by a fifth, as ours.",
         HOSTS + ", AIMD. Three jobs of eight workers pause for 200 to 600 µs between sums of 248 "
         "KiB. *The paper's rules* are `sharing_contest --paper`: one aggregator for a fragment, "
         "first come, first served, and no room (docs/protocol.md §5, *Room*).",
