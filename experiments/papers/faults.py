@@ -47,7 +47,7 @@ FAULTS = {
     "no aggregation": lambda options: options | {"levels": 0},
 }
 INTACT = "intact"
-SIMULATED = ["9", "12", "13a", "13b", "13c", "14", "15", "20"]
+KEYS = ["9", "12", "13a", "13b", "13c", "14", "15", "16a", "16b", "20"]
 REAL = ["16a", "16b"]  # by real processes: congestion control alone can be taken away
 # Why a figure does not notice some faults: the faults, and the reason.
 ALIKE = "its jobs are alike and all keep the rules, so none takes more than its part"
@@ -88,6 +88,7 @@ EXPLAINED = {
     ],
     "14": [
         (["a static partition"], "the figure's claim is that both are equally fast"),
+        (["no rehash"], REHASHED),
         (["no room"], "there are as many aggregators as fragments in flight"),
         (["no part"], ALIKE),
         (["no congestion control"], ROOM),
@@ -180,7 +181,7 @@ def stored(folder):
     """What run() has found: by figure and fault, the checks that failed."""
     path = folder / "faults.json"
     found = json.loads(path.read_text()) if path.exists() else {}
-    return {key: found[key] for key in SIMULATED + REAL if key in found}
+    return {key: found[key] for key in KEYS if key in found}
 
 
 def run(keys, faults, folder):
@@ -205,12 +206,11 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m experiments.papers.faults", description=__doc__.splitlines()[0]
     )
-    keys = SIMULATED + REAL
-    parser.add_argument("--figure", action="append", choices=keys, help="only this one")
+    parser.add_argument("--figure", action="append", choices=KEYS, help="only this one")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="only this one")
     parser.add_argument("--out", type=results_folder, default="out/papers", metavar="FOLDER")
     options = parser.parse_args(arguments)
-    problems = run(options.figure or keys, options.fault or list(FAULTS), options.out)
+    problems = run(options.figure or KEYS, options.fault or list(FAULTS), options.out)
     for problem in problems:
         print(f"not as expected: {problem}", file=sys.stderr)
     return 1 if problems else 0

@@ -148,12 +148,12 @@ def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
     assert (tmp_path / f"{key}.svg").exists() and (tmp_path / f"{key}.csv").exists()
 
 
-# The faults of faults.py, each with a figure that notices it, and soon. A fault that no figure of
-# the paper notices (a job's part) has its tests in test_sharing.py.
+# The faults of faults.py, each with a figure that notices it, and soon. What no simulated figure
+# notices has its tests elsewhere: a job's part in test_sharing.py, rehash and congestion control
+# below, by real processes.
 NOTICED = {
     "a static partition": "13b",
     "linear placement": "12",
-    "no rehash": "14",
     "one place": "15",
     "no room": "15",
     "no aggregation": "12",
@@ -229,6 +229,12 @@ def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, 
     monkeypatch.setattr(module, name, broken)
     problems = papers.run_all(find([key]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
+
+
+def test_a_job_without_congestion_control_fails_the_shape_beside_a_flow():
+    fault = "no congestion control"
+    (failed, *_) = faults.noticed("16b", fault, faults.Played(contest.play))
+    assert "windows were cut" in failed
 
 
 # As measured at 1 % loss. A product that recovers like another system must not have the shape.
