@@ -62,8 +62,17 @@ class Shares {
     share.quota = std::min(share.quota, share.held + left);
     return share;
   }
-  // The job's part of the aggregators while it holds any; all of them without parts.
-  std::uint32_t part(Id id) const { return has_parts() ? part_of(entries_[id]) : aggregators_; }
+  // The job's part of the aggregators while it holds any; its region without parts.
+  std::uint32_t part(Id id) const {
+    return has_parts() ? part_of(entries_[id]) : entries_[id].share.size;
+  }
+  // The most that the switch's options let it hold, whatever others hold.
+  std::uint32_t limit(Id id) const {
+    const Entry& entry = entries_[id];
+    const std::uint32_t of_job = std::min(entry.share.quota, entry.share.size);
+    return entry.tenant == kNoTenant ? of_job : std::min(of_job, tenants_[entry.tenant].quota);
+  }
+  std::uint32_t weight(Id id) const { return entries_[id].weight; }
   bool has_trees(Id id) const { return entries_[id].trees > 0; }
   // How many aggregators hold a sum or its result. The table could be searched for them, but each
   // status of a node needs the number, and a table is far larger than the processor's caches.

@@ -47,6 +47,7 @@ class SwitchNode {
   std::size_t trees() const { return state_.trees.size(); }
   bool knows_job(std::uint32_t job) const { return state_.trees.knows_job(job); }
   const SwitchConfig& config() const { return state_.config; }
+  const Shares& shares() const { return state_.trees.shares(); }
   // Calls visit(const Tree&, const atp_share&) for each tree, in the order of job and stream.
   template <class Visit>
   void for_each_tree(Visit&& visit) const {

@@ -80,6 +80,34 @@ TEST(SwitchSharing, WithoutAPartitionTheFirstJobHasTheAggregator) {
   EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 1u);
 }
 
+using Counts = std::pair<std::uint64_t, std::uint64_t>;
+
+// Of the job's GRADIENTs that looked for a place: how many found one, and how many did not.
+Counts demand_of(const Jobs& rig, std::uint32_t job) {
+  Counts counts;
+  rig.node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    if (tree.job().job == job) counts = {tree.demand().found, tree.demand().collided};
+  });
+  return counts;
+}
+
+TEST(SwitchSharing, CountsTheGradientsOfEachJobAndThoseThatFoundNoPlace) {
+  Jobs rig({.quota = 1});
+  rig.enter(1);
+  rig.enter(2);
+  ASSERT_TRUE(rig.keeps(1, 5));
+  rig.send(1, 1, 5);                   // added
+  rig.send(2, 0, 5);                   // others hold its place
+  rig.send(1, 0, 6);                   // beyond the quota
+  rig.send(1, 1, 6);                   // after that
+  rig.send(1, 0, 7, ATP_FLAG_DIRECT);  // looks for none
+  rig.send(1, 0, 8, ATP_FLAG_RESEND);  // nor does this one
+  rig.answer(1, 9);
+  rig.send(1, 0, 9);  // it is late
+  EXPECT_EQ(demand_of(rig, 1), Counts(2, 2));
+  EXPECT_EQ(demand_of(rig, 2), Counts(0, 1));
+}
+
 TEST(SwitchSharing, APartitionGivesEachJobARegionOfItsOwn) {
   Jobs rig({.partitions = 2});
   for (const std::uint32_t job : {1, 2}) {

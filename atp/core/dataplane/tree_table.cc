@@ -38,10 +38,6 @@ Tree::Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size
   entry_.share = share;
 }
 
-std::uint64_t Tree::sequence_limit(std::uint16_t stream) const {
-  return sequence_limits_.empty() ? 0 : sequence_limits_[stream - streams_.first];
-}
-
 bool Tree::taken(Rank rank, std::uint64_t nonce, Instant now) const {
   if (!membership_.knows(rank) || left_.contains(rank)) return false;
   const Member& member = membership_.member(rank);

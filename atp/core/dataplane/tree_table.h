@@ -60,6 +60,14 @@ struct Applicant {
   bool operator==(const Applicant&) const = default;
 };
 
+// How many GRADIENTs of a tree have looked for a place here. It decides nothing, so it is no part
+// of the tree's value.
+struct Demand {
+  std::uint64_t found = 0;
+  std::uint64_t collided = 0;  // found none, and passed
+  bool operator==(const Demand&) const { return true; }
+};
+
 class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
@@ -89,7 +97,9 @@ class Tree {
   const atp_tree_entry& entry() const { return entry_; }
 
   // The highest plausible sequence on this stream; 0 while unknown.
-  std::uint64_t sequence_limit(std::uint16_t stream) const;
+  std::uint64_t sequence_limit(std::uint16_t stream) const {
+    return sequence_limits_.empty() ? 0 : sequence_limits_[stream - streams_.first];
+  }
 
   // Whether the rank is held by a member with a different nonce. A rank that left is free. Whether
   // an applicant holds it is for the server to say.
@@ -123,6 +133,9 @@ class Tree {
     }
   }
   const Lateness& lateness() const { return lateness_; }
+  void note_found() { ++demand_.found; }
+  void note_collided() { ++demand_.collided; }
+  const Demand& demand() const { return demand_; }
   void detach(Rank rank, std::uint32_t detachments);
   // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, which is
   // repeated until acknowledged, still goes up.
@@ -157,6 +170,7 @@ class Tree {
   Lateness lateness_;                           // of the ranks behind this switch
   std::vector<std::uint64_t> sequence_limits_;  // by stream, once wmax_ is known
   atp_tree_entry entry_{};
+  Demand demand_;
 };
 
 constexpr std::size_t Tree::bytes_needed(std::size_t world_size, const StreamRange& streams) {

@@ -9,6 +9,12 @@
 namespace atp {
 namespace {
 
+// A GRADIENT that got no place, although it may have looked for one.
+void note_passed(SwitchTurn& turn, Tree& tree, atp_reason reason) {
+  if (reason >= ATP_PASS_AFTER_COLLISION) tree.note_collided();
+  if (reason == ATP_PASS_COLLISION) turn.state.trees.shares().note_collision(tree.share());
+}
+
 // Reserves the packet and writes everything but its values. Empty if the outbox is full.
 std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) {
   const atp_header& header = fragment.header;
@@ -24,17 +30,6 @@ std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) 
 }
 
 }  // namespace
-
-atp_fragment fragment_of(const PacketView& packet) {
-  atp_fragment fragment;
-  fragment.header = packet.header;
-  std::copy(packet.ranks.words().begin(), packet.ranks.words().end(), fragment.bitmap);
-  return fragment;
-}
-
-std::uint64_t nanoseconds(Instant now) {
-  return static_cast<std::uint64_t>(now.time_since_epoch().count());
-}
 
 void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragment,
              const ValueSource& source) {
@@ -102,8 +97,12 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   if (reason > ATP_LAST_DROP && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);
   }
-  if (reason == ATP_PASS_COLLISION) turn.state.trees.shares().note_collision(tree->share());
-  if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
+  if (reason > ATP_PASS_COLLISION) {
+    tree->note_found();
+  } else {
+    note_passed(turn, *tree, reason);
+    if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
+  }
   if (verdict.forward == ATP_FORWARD_PARENT) {
     send_up(turn, tree->parent(), fragment, {operation, slot, in.packet.body});
   } else {

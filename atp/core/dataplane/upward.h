@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -26,7 +27,15 @@ void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragm
 // whether it did.
 bool emit_released(SwitchTurn& turn, const atp_fragment& sum, std::uint32_t slot);
 
-atp_fragment fragment_of(const PacketView& packet);
-std::uint64_t nanoseconds(Instant now);
+// Inline, as every packet needs them.
+inline atp_fragment fragment_of(const PacketView& packet) {
+  atp_fragment fragment;
+  fragment.header = packet.header;
+  std::copy(packet.ranks.words().begin(), packet.ranks.words().end(), fragment.bitmap);
+  return fragment;
+}
+inline std::uint64_t nanoseconds(Instant now) {
+  return static_cast<std::uint64_t>(now.time_since_epoch().count());
+}
 
 }  // namespace atp
