@@ -48,6 +48,7 @@ NodePlan switch_plan(const Site& site, std::uint32_t rack) {
   add_count(plan, "--aggregators", node.aggregators);
   add_count(plan, "--partition", node.partition);
   add_count(plan, "--quota", node.quota);
+  add_count(plan, "--places", node.places);
   if (const double bandwidth = uplink_bandwidth(site, node, rack); bandwidth > 0) {
     const double of_a_lane = bandwidth / site.lanes;
     plan.arguments.insert(plan.arguments.end(),

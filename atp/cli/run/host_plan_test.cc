@@ -28,7 +28,7 @@ links:
 racks:
   - name: a
     uplink: core
-    switch: {host: a0, aggregators: 1024, quota: 100}
+    switch: {host: a0, aggregators: 1024, quota: 100, places: 8}
     hosts:
       - {name: a0, address: 10.0.1.1}
       - {name: a1, address: 10.0.1.2, ranks: 2}
@@ -55,8 +55,9 @@ TEST(SitePart, ASwitchMaySendToTheNextHopAtTheBandwidthOfThePath) {
   EXPECT_EQ(plans[0].role, "switch");
   EXPECT_EQ(plans[0].name, "switch-a");
   EXPECT_EQ(plans[0].listen, "10.0.1.1:5501");
-  EXPECT_THAT(plans[0].arguments, ElementsAre("--upstream", "fd00::1", "--aggregators", "1024",
-                                              "--quota", "100", "--uplink-rate", "4"));
+  EXPECT_THAT(plans[0].arguments,
+              ElementsAre("--upstream", "fd00::1", "--aggregators", "1024", "--quota", "100",
+                          "--places", "8", "--uplink-rate", "4"));
 }
 
 TEST(SitePart, WithoutAHostsBandwidthTheUplinksIsUsed) {

@@ -40,6 +40,7 @@ struct SiteSwitch {
   std::uint32_t aggregators = 0;
   std::uint32_t partition = 0;
   std::uint32_t quota = 0;
+  std::uint32_t places = 0;
   Place place;
 };
 

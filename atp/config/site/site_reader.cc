@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint16_t kServerPort = 5500;  // a switch's port follows those of the server's lanes
 constexpr int kMaxAggregators = 1 << 24;
+constexpr int kMaxPlaces = 16;
 constexpr int kMaxWindow = 65536;
 constexpr int kMinLease = 3;  // seconds
 constexpr int kMaxLease = 3600;
@@ -254,9 +255,9 @@ class SiteReader {
   }
 
   void read_switch(const YamlValue& value, std::uint32_t rack) {
-    const auto [host, rest] =
-        read_abbreviated(value, "host", {"host", "port", "aggregators", "partition", "quota"},
-                         "the host that runs the rack's switch, or {host, port, aggregators}");
+    const auto [host, rest] = read_abbreviated(
+        value, "host", {"host", "port", "aggregators", "partition", "quota", "places"},
+        "the host that runs the rack's switch, or {host, port, aggregators}");
     SiteSwitch node{.host = find_host(host), .place = value.place()};
     if (site_.hosts[node.host].rack != rack) {
       throw FileError(host.place(), "a rack's switch must run on a host of the rack, but " +
@@ -268,6 +269,7 @@ class SiteReader {
     node.aggregators = count_of(rest, "aggregators", 1, kMaxAggregators, 0);
     node.partition = count_of(rest, "partition", 1, kMaxAggregators, 0);
     node.quota = count_of(rest, "quota", 1, kMaxAggregators, 0);
+    node.places = count_of(rest, "places", 1, kMaxPlaces, 0);
     site_.racks[rack].switch_node = node;
     serves_.push_back(node.host);
   }
