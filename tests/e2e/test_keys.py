@@ -290,6 +290,26 @@ def test_the_aggregators_of_the_line_in_docs_operations_md_are_a_quota(cluster, 
     assert f"aggregators={job['aggregators']['quota']}" in limits
 
 
+def test_a_job_of_weight_3_has_three_quarters_of_a_switch_that_it_shares_with_another(
+    cluster, keys
+):
+    tenants = ("speech", "vision")
+    files = [keys(name) for name in tenants]
+    for_all = keys("all", *tenants, quotas="weight=3")  # vision's
+    cluster.start_server("--keys", for_all)
+    cluster.start_switch("--keys", for_all, "--aggregators", "16")
+    for name, file in zip(tenants, files, strict=True):
+        for rank in range(2):
+            cluster.start_rank(rank, 2, cluster.endless_bench(), f"{name}{rank}", ATP_KEY_FILE=file)
+
+    def parts():
+        jobs = json.loads(atp("status", cluster.switch_address, "--json").stdout)["jobs"]
+        return {j["tenant"]: j["aggregators"]["part"] for j in jobs if j["aggregators"]["held"] > 0}
+
+    cluster.wait_until(lambda: parts() == {"vision": 12, "speech": 4}, "their parts", SECONDS)
+    assert "(weight 3)" in atp("status", cluster.switch_address).stdout
+
+
 @pytest.mark.parametrize("options", [["--switch"], ["--servers-inside"], ["--lanes", "2"]])
 def test_a_run_can_make_a_key_for_itself(options, tmp_path):
     command = ["run", "-n", "2", *options, "--key", "new", "--", "atp"]

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from .conftest import atp
+
 SECONDS = 30
 
 
@@ -57,11 +59,38 @@ def test_a_job_beyond_the_partition_is_summed_by_the_server(cluster, tmp_path):
     assert counters(stats)["forwarded_no_region"] > 0
 
 
+def test_two_jobs_share_few_aggregators_and_the_status_says_how(cluster):
+    cluster.start_server()
+    cluster.start_switch("--aggregators", "16")
+    bench = cluster.bench("-b", "64K", "-e", "64K", "-n", "500")
+    jobs = {
+        job: [cluster.start_rank(r, 4, bench, f"job {job} {r}", ATP_JOB=job) for r in range(4)]
+        for job in (7, 8)
+    }
+    held = set()
+
+    def both_have_held_and_collided():
+        status = json.loads(atp("status", cluster.switch_address, "--json").stdout)
+        assert (status["aggregators"]["places"], status["aggregators"]["first_come"]) == (16, False)
+        of = {job["job"]: job["aggregators"] for job in status["jobs"]}
+        held.update(job for job, its in of.items() if its["held"] > 0)
+        assert all(its["part"] in (8, 16) and its["limit"] == 16 for its in of.values())
+        return held == {7, 8} and all(its["collided"] > 0 for its in of.values())
+
+    cluster.wait_until(both_have_held_and_collided, "collisions of both jobs", SECONDS)
+    for ranks in jobs.values():
+        for rank in ranks:
+            assert rank.wait(2 * SECONDS) == 0, rank.output()
+        assert "# Out of bounds values : 0 OK" in ranks[0].output()
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (["switch", "--aggregators", "10", "--partition", "11"], "use at most --partition 10"),
         (["switch", "--quota", "0"], "--quota"),
+        (["switch", "--places", "0"], "--places"),
+        (["switch", "--places", "17"], "--places"),
         (["server", "--placement", "random"], "--placement"),
         (["server", "--placement", "linear", "--aggregators", "65536"], "--aggregators"),
         (["server", "--aggregators", "8"], "--aggregators requires --placement linear"),

@@ -160,7 +160,10 @@ def test_docs_status_md_shows_what_is_printed(cluster):
     job = {
         **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 2, "world_size": 4},
         **{"parent": "127.0.0.1:5500", "joined": [0, 1, 2, 3], "detached": [], "left": []},
-        "aggregators": {"held": 12},
+        "aggregators": {
+            **{"held": 12, "limit": 16_384, "part": 16_384, "weight": 1},
+            **{"gradients": 10_000, "collided": 0},
+        },
         "stuck": {
             **{"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},
             "operation": "all_reduce #17 (1,000 values)",
@@ -190,6 +193,8 @@ def test_docs_status_md_shows_what_is_printed(cluster):
     assert printed() == f"{before}\n{stuck}{late}{dropped}\n"
     job["stuck"], job["lateness"] = None, []
     assert printed() == table
+    job["children"], job["aggregators"]["collided"] = 8, 300
+    assert shown(page, "aggregators are scarce") in printed()
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,9 @@ class Writer {
   void write_switch_jobs() {
     write_of_jobs("atp_job_aggregators", "held", "aggregators");
     write_of_jobs("atp_job_aggregators_region", "size", "aggregators");
+    write_of_jobs("atp_job_aggregators_part", "part", "aggregators");
+    write_of_jobs("atp_job_gradients_total", "gradients", "aggregators");
+    write_of_jobs("atp_job_gradients_collided_total", "collided", "aggregators");
     begin("atp_switch_aggregators");
     out_.sample({}, number(status_.at("aggregators"), "total"));
   }

@@ -40,6 +40,12 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_job_aggregators", kGauge, "Aggregators that a job holds.", kSwitch, kOfJob},
     {"atp_job_aggregators_region", kGauge, "Aggregators in the region that a job may use.", kSwitch,
      kOfJob},
+    {"atp_job_aggregators_part", kGauge,
+     "A job's part of the aggregators while jobs contend for them.", kSwitch, kOfJob},
+    {"atp_job_gradients_total", kCounter, "GRADIENTs of a job that looked for an aggregator.",
+     kSwitch, kOfJob},
+    {"atp_job_gradients_collided_total", kCounter,
+     "Those that found no aggregator and were passed on: scarcity.", kSwitch, kOfJob},
     {"atp_switch_aggregators", kGauge, "Aggregators of the switch.", kSwitch},
 
     // Activity of a switch.

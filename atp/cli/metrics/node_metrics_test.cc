@@ -45,7 +45,7 @@ Json status(const std::string& role) {
     "aggregators": {"total": 4096}, "jobs": [
       {"job": 7, "incarnation": 4, "first_stream": 0, "world_size": 3, "fragments": 12,
        "joined": [0, 1], "left": [2], "stuck": null, "lateness": [],
-       "aggregators": {"held": 5, "size": 4096}}]})");
+       "aggregators": {"held": 5, "size": 4096, "part": 2048, "gradients": 90, "collided": 9}}]})");
   status["role"] = role;
   status["counters"] =
       role == "switch" ? counters_of<SwitchCounter>() : counters_of<ServerCounter>();
@@ -120,6 +120,16 @@ TEST(NodeMetrics, ReportStatesStuckRanksAndLateRanks) {
            "atp_job_first_packet_lateness_seconds" + job + R"(rank="2",quantile="0.99"} 2)",
            "atp_job_last_packet_lateness_seconds" + job + R"(rank="2",quantile="0.99"} 4e-06)",
        }) {
+    EXPECT_THAT(text, HasSubstr(line + "\n"));
+  }
+}
+
+TEST(NodeMetrics, SayWhatAJobGetsOfASwitchsAggregators) {
+  const std::string text = text_of(status("switch"));
+  const std::string job = R"({job_id="7",incarnation="4",first_stream="0"} )";
+  for (const std::string& line :
+       {"atp_job_aggregators" + job + "5", "atp_job_aggregators_part" + job + "2048",
+        "atp_job_gradients_total" + job + "90", "atp_job_gradients_collided_total" + job + "9"}) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
 }

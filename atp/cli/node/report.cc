@@ -150,7 +150,7 @@ Json json_of(const JobSummary& job, Instant now) {
   return json;
 }
 
-Json json_of(const Tree& tree, const atp_share& share, Instant now) {
+Json json_of(const Tree& tree, const atp_share& share, const Shares& shares, Instant now) {
   Json json = job_head(tree.job(), tree.streams().first, tree.streams().count, tree.world_size());
   json["parent"] = to_string(tree.parent());
   json["values_per_fragment"] = tree.value_count();
@@ -161,8 +161,17 @@ Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   json["left"] = json_of(tree.left());
   json["stuck"] = json_of(stuck_ranks_of(tree, now));
   json["lateness"] = json_of(tree.lateness().of_ranks());
-  json["aggregators"] = {
-      {"first", share.first}, {"size", share.size}, {"quota", share.quota}, {"held", share.held}};
+  json["children"] = tree.membership().children().size();
+  const Demand& demand = tree.demand();
+  json["aggregators"] = {{"first", share.first},
+                         {"size", share.size},
+                         {"quota", share.quota},
+                         {"limit", shares.limit(tree.share())},
+                         {"part", shares.part(tree.share())},
+                         {"weight", shares.weight(tree.share())},
+                         {"held", share.held},
+                         {"gradients", demand.found + demand.collided},
+                         {"collided", demand.collided}};
   return json;
 }
 
@@ -318,13 +327,15 @@ StatusDocument status_of(std::string_view role, std::string_view listen, const S
   json["aggregators"] = {{"total", node.config().aggregators},
                          {"held", node.aggregators_in_use()},
                          {"partitions", node.config().sharing.partitions},
-                         {"quota", node.config().sharing.quota}};
+                         {"quota", node.config().sharing.quota},
+                         {"places", node.config().places},
+                         {"first_come", node.config().sharing.first_come}};
   json["sums_completed"] = own[SwitchCounter::kCompleteSumsSent];
   json["gradients_summed"] = own[SwitchCounter::kGradientsSummed];
   json["collisions"] = own[SwitchCounter::kCollisions];
   Json jobs = Json::array();
   node.for_each_tree([&](const Tree& tree, const atp_share& share) {
-    jobs.push_back(json_of(tree, share, now));
+    jobs.push_back(json_of(tree, share, node.shares(), now));
     add_tenant(jobs.back(), keys, tree.job());
   });
   return finish(std::move(json), std::move(jobs), counters);

@@ -25,10 +25,52 @@ TEST(StatusText, ShowsASwitchAsATable) {
   EXPECT_EQ(status_table(switch_status()),
             "switch 10.0.0.1:5501 (atp 1.2.3)\n"
             "  12 of 1,024 aggregators held; 1,000 sums completed, 0 gradients collided\n"
-            "  job  incarnation  streams  workers here  aggregators held         parent  remarks\n"
-            "    7            3      0-1        2 of 4                12  10.0.0.9:5500  rank 2 "
-            "detached\n"
+            "  job  incarnation  streams  workers here  aggregators held  part  collided         "
+            "parent  remarks\n"
+            "    7            3      0-1        2 of 4                12     -         -  "
+            "10.0.0.9:5500  rank 2 detached\n"
             "  dropped: unknown_job 5\n");
+}
+
+TEST(StatusText, SaysWhichJobsFoundTooFewAggregatorsAndWhatMoreWouldBring) {
+  json status = switch_status();
+  json& job = status["jobs"][0];
+  job["children"] = 8;
+  job["aggregators"] = {{"held", 12},  {"limit", 1024},     {"part", 768},
+                        {"weight", 3}, {"gradients", 1000}, {"collided", 30}};
+  std::string table = status_table(status);
+  EXPECT_NE(table.find("  768 (weight 3)     3.0 %  10.0.0.9:5500"), table.npos) << table;
+  const std::string line =
+      "  aggregators are scarce: 3.0 % of the gradients of job 7 found none; with 2,048 (now "
+      "1,024): at most 21 % faster\n";
+  EXPECT_NE(table.find(line), table.npos) << table;
+  job["aggregators"]["limit"] = 100;
+  table = status_table(status);
+  EXPECT_NE(table.find("of job 7 found none\n"), table.npos) << "a quota binds it: " << table;
+  job["aggregators"]["collided"] = 10;
+  EXPECT_EQ(status_table(status).find("scarce"), table.npos) << "1 % does not deserve a line";
+}
+
+TEST(StatusText, SaysOncePerJobThatAggregatorsAreScarce) {
+  json status = switch_status();
+  json& jobs = status["jobs"];
+  jobs[0]["children"] = 2;
+  jobs[0]["aggregators"] = {{"held", 12},  {"limit", 1024},    {"part", 512},
+                            {"weight", 1}, {"gradients", 100}, {"collided", 100}};
+  jobs.push_back(jobs[0]);
+  jobs[1]["first_stream"] = 2;
+  jobs[1]["aggregators"]["collided"] = 0;
+  jobs.push_back(jobs[0]);
+  jobs[2]["job"] = 8;
+  const std::string table = status_table(status);
+  const std::string scarce = "  aggregators are scarce: ";
+  EXPECT_NE(table.find(
+                scarce +
+                "50.0 % of the gradients of job 7 found none; with 4,096 (now 1,024): at most 50 % "
+                "faster\n" +
+                scarce + "100.0 % of the gradients of job 8 found none;"),
+            table.npos)
+      << table;
 }
 
 TEST(StatusText, NamesTheTenantsOfJobsOnNodesWithKeys) {

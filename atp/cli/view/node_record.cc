@@ -41,6 +41,12 @@ std::uint64_t refused(const NodeStatus& status) {
   return sum;
 }
 
+// GRADIENTs that found no aggregator.
+std::uint64_t collided(const NodeStatus& status) {
+  return status.counter("collisions") + status.counter("forwarded_after_collision") +
+         status.counter("forwarded_over_quota");
+}
+
 // GRADIENTs that were passed on.
 std::uint64_t passed_on(const NodeStatus& status) {
   std::uint64_t sum = status.counter("collisions");
@@ -81,6 +87,24 @@ const JobStatus* same_job(const NodeStatus& status, const JobStatus& job) {
 
 double rise(std::uint64_t before, std::uint64_t now) {
   return now > before ? static_cast<double>(now - before) : 0;
+}
+
+// Whatever their stream ranges, whose entries are adjacent.
+std::vector<CollidedJob> collided_jobs(const NodeStatus& before, const NodeStatus& now) {
+  std::vector<CollidedJob> all;
+  for (std::size_t i = 0; i < now.jobs.size();) {
+    const JobStatus& job = now.jobs[i];
+    double gradients = 0, collided = 0;
+    for (; i < now.jobs.size() && name_of_job(now.jobs[i]) == name_of_job(job); ++i) {
+      const JobStatus none;
+      const JobStatus* found = same_job(before, now.jobs[i]);
+      const JobStatus& old = found == nullptr ? none : *found;
+      gradients += rise(old.gradients, now.jobs[i].gradients);
+      collided += rise(old.collided, now.jobs[i].collided);
+    }
+    if (collided > 0) all.push_back({job.job, job.tenant, share(collided, gradients).value_or(1)});
+  }
+  return all;
 }
 
 std::vector<JobRates> rates_of_jobs(const NodeStatus& before, const NodeStatus& now,
@@ -138,7 +162,8 @@ void NodeRecord::compare(const NodeStatus& before, const NodeStatus& now, double
     rates.sums = counted("complete_sums_sent") / seconds;
     rates.goodput_bits = rates.sums * values_per_sum(now) * kBitsPerValue;
     rates.share_summed = share(gradients - rise(passed_on(before), passed_on(now)), gradients);
-    rates.share_collided = share(counted("collisions"), gradients);
+    rates.share_collided = share(rise(collided(before), collided(now)), gradients);
+    rates.collided_jobs = collided_jobs(before, now);
   } else {
     double in_switches = 0, could = 0;
     for (std::size_t i = 0; i < job_rates_.size(); ++i) {

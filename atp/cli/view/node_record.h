@@ -15,6 +15,13 @@ namespace atp {
 
 inline constexpr double kBitsPerValue = 32;  // of float32
 
+// The share of a job's gradients that found no aggregator of a switch.
+struct CollidedJob {
+  std::uint64_t job = 0;
+  std::string tenant;
+  double share = 0;
+};
+
 // Rates per second between two answers.
 struct NodeRates {
   double in_bits = 0;  // with IP and UDP headers
@@ -25,8 +32,9 @@ struct NodeRates {
   // sums for which the switches had added all that they could.
   std::optional<double> share_summed;
   std::optional<double> share_collided;
-  double refused_packets = 0;  // dropped, and not sent by any healthy job
-  double lost_packets = 0;     // for lack of room, here
+  std::vector<CollidedJob> collided_jobs;  // those with a share
+  double refused_packets = 0;              // dropped, and not sent by any healthy job
+  double lost_packets = 0;                 // for lack of room, here
 };
 
 // The rates of one stream range of a job, from a server.

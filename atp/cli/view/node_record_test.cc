@@ -39,6 +39,24 @@ TEST(NodeRecord, HasASwitchsRatesPerSecond) {
   EXPECT_DOUBLE_EQ(rates.lost_packets, 1);
 }
 
+TEST(NodeRecord, HasTheShareOfEachJobsGradientsThatFoundNoAggregator) {
+  NodeAnswer before = answer(true, {{.job = 7, .gradients = 100, .collided = 50}, {.job = 8}});
+  NodeAnswer now = answer(true, {{.job = 7, .gradients = 200, .collided = 60},
+                                 {.job = 7, .gradients = 100, .collided = 40},
+                                 {.job = 8, .gradients = 100},
+                                 {.job = 9, .gradients = 10, .collided = 1}});
+  now.status.jobs[1].first_stream = 2;
+  now.status.counters = {
+      {"gradients_received", 400}, {"forwarded_over_quota", 30}, {"forwarded_after_collision", 10}};
+  const NodeRates rates = rates_after(before, now, 1);
+  EXPECT_DOUBLE_EQ(rates.share_collided.value(), 0.1);
+  ASSERT_EQ(rates.collided_jobs.size(), 2u) << "a job counts once, job 8 found all that it wanted";
+  EXPECT_EQ(rates.collided_jobs[0].job, 7u);
+  EXPECT_DOUBLE_EQ(rates.collided_jobs[0].share, 0.25);
+  EXPECT_EQ(rates.collided_jobs[1].job, 9u);
+  EXPECT_DOUBLE_EQ(rates.collided_jobs[1].share, 0.1) << "a new one counts from 0";
+}
+
 TEST(NodeRecord, AddsUpAServersRatesOverItsJobs) {
   NodeAnswer now = answer(false, {{.job = 7, .fragments = 100}, {.job = 8, .fragments = 50}});
   now.status.jobs[0].fragments_as_floats = 20;

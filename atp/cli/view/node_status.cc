@@ -117,6 +117,10 @@ JobStatus job_of(const Document& from) {
                 .fragments_summed_in_switches = count(from, "fragments_summed_in_switches"),
                 .has_switches = from.value("has_switches", false)};
   if (const auto parent = from.find("parent"); parent != from.end()) job.parent = word_of(*parent);
+  if (const auto found = from.find("aggregators"); found != from.end()) {
+    job.gradients = count(*found, "gradients");
+    job.collided = count(*found, "collided");
+  }
   job.tenant = tenant_of(from);
   return job;
 }

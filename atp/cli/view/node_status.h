@@ -74,6 +74,8 @@ struct JobStatus {
   bool has_switches = false;
   // Of a switch.
   std::string parent;
+  std::uint64_t gradients = 0;  // that looked for an aggregator
+  std::uint64_t collided = 0;   // those that found none
 };
 
 struct NodeStatus {

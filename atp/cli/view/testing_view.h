@@ -18,6 +18,7 @@ struct TestJob {
   RankList stuck = {};
   std::string parent = {};
   std::uint64_t fragments = 0;
+  std::uint64_t gradients = 0, collided = 0;
 };
 
 inline JobStatus job_status(const TestJob& is) {
@@ -33,7 +34,9 @@ inline JobStatus job_status(const TestJob& is) {
                 .left = is.left,
                 .fragments = is.fragments,
                 .has_switches = true,
-                .parent = is.parent};
+                .parent = is.parent,
+                .gradients = is.gradients,
+                .collided = is.collided};
   if (is.stuck.empty()) return job;
   job.stuck.emplace(StuckJob{.waited_s = 1, .operation = "sum #17"});
   for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");

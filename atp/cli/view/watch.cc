@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "atp/base/rank_set.h"
@@ -115,6 +116,16 @@ Severity severity_of_end(const JobView& job, bool is_forgotten) {
   const bool is_bad =
       is_forgotten || !job.in(RankState::kLost).empty() || !job.in(RankState::kStuck).empty();
   return is_bad ? Severity::kBad : Severity::kGood;
+}
+
+// " (job 7: 24 %, job 8 of vision: 3 %)"
+std::string collided_text(const NodeRates& rates) {
+  std::string text;
+  for (const CollidedJob& one : rates.collided_jobs) {
+    text +=
+        fmt::format("{}{}: {:.0f} %", text.empty() ? " (" : ", ", name_of(one), 100 * one.share);
+  }
+  return text.empty() ? text : text + ")";
 }
 
 }  // namespace
@@ -233,7 +244,7 @@ void Watch::add_node_problems(const NodeView& node, double time_s, std::vector<P
 void Watch::add_traffic_problems(const NodeView& node, double time_s,
                                  std::vector<Problem>& problems) {
   const NodeRates rates = node.rates.value_or(NodeRates{});
-  const auto add = [&](const char* what, bool is_so, const char* text, const char* over) {
+  const auto add = [&](const char* what, bool is_so, std::string_view text, const char* over) {
     const std::string key = fmt::format("node {} {}", node.address, what);
     if (!holds(key, is_so, time_s)) return;
     problems.push_back({.key = key,
@@ -252,7 +263,7 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
       "loses packets for lack of room: a core is too slow, or a socket buffer too small",
       "no longer loses packets");
   add("collides", rates.share_collided.value_or(0) > kScarce,
-      "has too few aggregators: more than 10 % of the gradients collide",
+      "has too few aggregators: more than 10 % of the gradients collide" + collided_text(rates),
       "has enough aggregators again");
 }
 
