@@ -251,14 +251,20 @@ PARTS = [
     Rule(
         "aggregators stay contested for ever",
         SHARES,
-        "    if (contested_ > 0) --contested_;\n",
-        "",
+        "if (contested_ > 0 && --contested_ == 0)",
+        "if (contested_ > 0 && contested_ == 0)",
     ),
     Rule(
         "a job that holds its part contends for more",
         SHARES,
-        "if (has_parts() && entry.share.held < part_of(entry)) contested_",
-        "if (has_parts()) contested_",
+        "if (!has_parts() || entry.share.held >= part_of(entry)) return;",
+        "if (!has_parts()) return;",
+    ),
+    Rule(
+        "a job that finds no place and holds nothing does not count among those that share",
+        SHARES,
+        "contender_weight_ = entry.share.held == 0 ? entry.weight : 0;",
+        "contender_weight_ = 0;",
     ),
     Rule(
         "a job's part does not depend on its weight",
