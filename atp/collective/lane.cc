@@ -38,6 +38,8 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.number_format = options.number_format;
   config.overflow = options.overflow;
   config.congestion = options.congestion;
+  // A fixed window is for comparisons, in which nothing else may change what is in flight.
+  config.room = options.congestion != CongestionPolicy::kNone;
   config.servers = static_cast<std::uint16_t>(options.more_routes.size() + 1);
   config.join_timeout = left_to_join(options);
   config.has_key = options.key.has_value();

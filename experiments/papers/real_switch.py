@@ -111,11 +111,18 @@ def samples(servers, switch, begin, end, interval):
 # Fig. 13b ----------------------------------------------------------------------------------------
 
 FIRST = 2000  # fragments, after the last job has begun
+# Placement, options of the switch, and the name in the picture.
+SCHEMES = {
+    "rehash": ("rehash", ("--places", 1), "one place, rehash (paper)"),
+    "hash": ("hash", ("--places", 1), "one place, hash without rehash"),
+    "places": ("rehash", (), "16 places (ours)"),
+}
 
 
-def collisions_over_time(placement, sums):
+def collisions_over_time(scheme, sums):
     """Rows from when the last job has begun to when the first one has done all its sums."""
-    with shared_switch(384, 128, placement=placement) as (network, servers, switch):
+    placement, options, _ = SCHEMES[scheme]
+    with shared_switch(384, 128, *options, placement=placement) as (network, servers, switch):
         ranks = []
         for job, hosts in enumerate(HOSTS):
             ranks += start_ranks(network, ATP, job + 1, hosts, SERVERS[job], sums, "none")
@@ -147,27 +154,27 @@ def first_of(rows):
 
 def figure_13b(size):
     runs, sums = size.of(1, 3), size.of(40, 80)
-    rows, first, last = [], [], {"rehash": [], "hash": []}
+    rows, first, last = [], [], {scheme: [] for scheme in SCHEMES}
     for run in range(1, runs + 1):
-        for placement in last:
-            mine = collisions_over_time(placement, sums)
-            rows += [{"placement": placement, "run": run, **row} for row in mine]
-            last[placement].append(share_at_server(mine[len(mine) // 2 :]))
-            if placement == "rehash":
+        for scheme in SCHEMES:
+            mine = collisions_over_time(scheme, sums)
+            rows += [{"scheme": scheme, "run": run, **row} for row in mine]
+            last[scheme].append(share_at_server(mine[len(mine) // 2 :]))
+            if scheme == "rehash":
                 first.append(share_at_server(first_of(mine)))
-    mean = {placement: mean_of(shares) for placement, shares in last.items()}
+    mean = {scheme: mean_of(shares) for scheme, shares in last.items()}
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for placement, text in (("rehash", "rehash (ATP)"), ("hash", "hash without rehash")):
-        mine = [row for row in rows if (row["placement"], row["run"]) == (placement, 1)]
+    for scheme, (_, _, text) in SCHEMES.items():
+        mine = [row for row in rows if (row["scheme"], row["run"]) == (scheme, 1)]
         shares = [100 * row["at_server"] / row["fragments"] for row in mine]
         axes.plot([row["ms"] / 1000 for row in mine], shares, label=text)
     axes.set(xlabel="seconds", ylabel="% of fragments summed at the server", ylim=(0, None))
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     return Outcome(
-        f"Of the first {FIRST:,} fragments {mean_of(first):.1%} are summed at the servers, in the "
-        f"second half of the run {mean['rehash']:.1%}. Without rehash it is still "
-        f"{mean['hash']:.1%}.",
+        f"With one place, {mean_of(first):.1%} of the first {FIRST:,} fragments are summed at the "
+        f"servers, in the second half of the run {mean['rehash']:.1%}. Without rehash it is still "
+        f"{mean['hash']:.1%}. With 16 places it is {mean['places']:.1%} in the second half.",
         rows,
         f"{runs} runs, second half {min(last['rehash']):.1%} to {max(last['rehash']):.1%}, "
         f"without rehash {min(last['hash']):.1%} to {max(last['hash']):.1%}",
@@ -183,6 +190,13 @@ def figure_13b(size):
                 "half",
                 mean_of(first) / mean["rehash"],
                 1.5,
+            ),
+            Check(
+                "share summed at the servers with 16 places in the second half, divided by that "
+                "with one",
+                mean["places"] / mean["rehash"],
+                0,
+                0.9,
             ),
             Check(
                 "share summed at the servers without rehash in the second half, divided by that "
