@@ -19,7 +19,7 @@ from lab.ranks import PYTHON, run_ranks
 
 ATP = BUILD / "bin" / "atp"
 RANKS, MBIT = 4, 50
-FEW = 32  # aggregators; a window has up to 256 packets
+FEW = 2  # aggregators, one for a fragment; a window has up to 256 packets
 CASES = {
     "none": "no loss",
     "loss": "1 % loss",
@@ -42,7 +42,7 @@ def train(case, seed, steps, every):
             network.shape_host(host, MBIT * (RANKS + 1))
         start_node(network, ATP, "server", "server")
         upstream = ("--upstream", f"{network['server'].address}/32")
-        few = ("--aggregators", FEW) if case == "few" else ()
+        few = ("--aggregators", FEW, "--places", 1) if case == "few" else ()
         start_node(network, ATP, "switch", "switch", *upstream, *few)
         if case == "loss":
             for host in network.hosts.values():

@@ -80,7 +80,7 @@ class Shares {
   void note_claim(Id id) {
     Entry& entry = entries_[id];
     ++held_;
-    if (contested_ > 0 && --contested_ == 0) contender_ = {}, contender_weight_ = 0;
+    if (contested_ > 0) count_down();
     if (entry.share.held++ == 0) {
       active_weight_ += entry.weight;
       if (same_job(entry.job, contender_)) contender_weight_ = 0;
@@ -128,6 +128,12 @@ class Shares {
     bool operator==(const TenantShare&) const = default;
   };
 
+  void count_down() {
+    --contested_;
+    if (contested_ > 0) return;
+    contender_ = {};
+    contender_weight_ = 0;
+  }
   bool has_parts() const { return !config_.first_come && config_.partitions == 0; }
   std::uint32_t part_of(const Entry& entry) const {
     std::uint64_t all = active_weight_ + (entry.share.held == 0 ? entry.weight : 0);

@@ -33,8 +33,8 @@ class CongestionWindow {
                    std::uint64_t servers = 1);
 
   std::uint64_t bytes() const { return bytes_; }
-  // `bytes` were answered. `limited`: the window, neither the application nor the room, held packets
-  // back. Returns whether the window was cut.
+  // `bytes` were answered. `limited`: the window, neither the application nor the room, held
+  // packets back. Returns whether the window was cut.
   bool on_answer(std::uint64_t bytes, bool ecn, bool limited);
   // `capacity`: what the path holds while its queues are empty, in bytes; 0 if that is unknown.
   bool on_loss(std::uint64_t capacity) {

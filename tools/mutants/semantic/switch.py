@@ -251,8 +251,8 @@ PARTS = [
     Rule(
         "aggregators stay contested for ever",
         SHARES,
-        "if (contested_ > 0 && --contested_ == 0)",
-        "if (contested_ > 0 && contested_ == 0)",
+        "    if (contested_ > 0) count_down();\n",
+        "",
     ),
     Rule(
         "a job that holds its part contends for more",
