@@ -30,8 +30,10 @@ SwitchJudge::Cell& SwitchJudge::aggregator_of(const Turn& turn) {
   const atp_header& header = turn.packet.header;
   const std::uint32_t size = turn.share.size;
   const std::uint32_t home = home_in(size, header.aggregator_index, header.tenant);
+  const std::uint32_t count = std::min(config_.places, size);
   std::vector<Cell*> places;
-  for (std::uint32_t i = 0; i < std::min(config_.places, size); ++i) {
+  places.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
     places.push_back(&cells_[turn.share.first + (home + i) % size]);
   }
   for (Cell* place : places) {
