@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "atp/base/check.h"
 #include "atp/core/dataplane/answers.h"
 #include "atp/core/dataplane/downward.h"
 #include "atp/core/dataplane/join_relay.h"
@@ -10,7 +11,9 @@
 
 namespace atp {
 
-SwitchNode::SwitchNode(const SwitchConfig& config) : state_(config) {}
+SwitchNode::SwitchNode(const SwitchConfig& config) : state_(config) {
+  ATP_CHECK(config.places >= 1 && config.places <= kMostPlaces);
+}
 
 void SwitchNode::handle_packet(Instant now, const Endpoint& from, const Endpoint& to,
                                std::span<const std::uint8_t> bytes, Outbox& out) {
