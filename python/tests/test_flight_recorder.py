@@ -29,15 +29,23 @@ LIMIT_S = 4
 TORCHRUN = Path(sys.executable).parent / "torchrun"
 PAGE = "docs/flight-recorder.md"
 OF_THE_PAGE = """
-import os, signal, time, torch, torch.distributed as dist, atp.torch
+import glob, os, signal, time, torch, torch.distributed as dist, atp.torch
 dist.init_process_group("atp")
 for _ in range(101):
     if dist.get_rank() == 0:
         time.sleep(0.02)
     dist.all_reduce(torch.ones(25000))
 if dist.get_rank() == 2:
+    # Otherwise torchrun may end the others before they notice that rank 2 is gone.
+    os.kill(os.getppid(), signal.SIGSTOP)
     os.kill(os.getpid(), signal.SIGKILL)
-dist.all_reduce(torch.ones(25000))
+try:
+    dist.all_reduce(torch.ones(25000))
+finally:
+    while dist.get_rank() == 0 and len(glob.glob(os.environ["ATP_FLIGHT_RECORDER"] + "/atp_rank_*")) < 3:
+        time.sleep(0.01)
+    if dist.get_rank() == 0:
+        os.kill(os.getppid(), signal.SIGCONT)
 """
 
 
@@ -130,8 +138,6 @@ def test_the_page_shows_the_report_of_a_job_whose_rank_2_was_killed(tmp_path):
             **os.environ,
             "ATP_FLIGHT_RECORDER": str(folder),
             "OMP_NUM_THREADS": "1",
-            # Otherwise torchrun may end the others before they notice that rank 2 is gone.
-            "PET_MONITOR_INTERVAL": "5",
         },
         capture_output=True,
         text=True,
