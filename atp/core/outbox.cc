@@ -80,11 +80,14 @@ void Outbox::send(const Endpoint& to, std::span<const std::uint8_t> bytes) {
   send_to(to);
 }
 
-void Outbox::pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes) {
+void Outbox::pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes, std::uint8_t part) {
   const std::span<std::uint8_t> place = reserve(bytes.size());
   if (place.empty()) return;
   std::copy(bytes.begin(), bytes.end(), place.begin());
   --place[ATP_AT_HOPS];
+  if (part != 0 && (place[ATP_AT_PART] == 0 || part < place[ATP_AT_PART])) {
+    place[ATP_AT_PART] = part;
+  }
   send_to(to);
 }
 

@@ -43,8 +43,9 @@ class Outbox {
   std::span<std::uint8_t> reserve(std::size_t length);
   void send_to(const Endpoint& to);
 
-  // Copies the bytes of a packet and lowers its hop count by one.
-  void pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes);
+  // Copies the bytes of a packet, lowers its hop count by one, and if it is a PARAMETER, lowers its
+  // part to this one (0: leave it).
+  void pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes, std::uint8_t part = 0);
   // Copies a finished packet.
   void send(const Endpoint& to, std::span<const std::uint8_t> bytes);
 

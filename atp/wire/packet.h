@@ -92,8 +92,10 @@ enum atp_offset {
   ATP_AT_SEQUENCE = 16,
   ATP_AT_AGGREGATOR_INDEX = 24,
   ATP_AT_OPERATION = 28,
-  ATP_AT_MAGNITUDE = 32,  /* of a GRADIENT … */
-  ATP_AT_NEXT_INDEX = 32, /* … and the same four bytes of a PARAMETER */
+  ATP_AT_MAGNITUDE = 32, /* of a GRADIENT … */
+  ATP_AT_NEXT_INDEX =
+      32, /* … and three of the same bytes in a PARAMETER, whose fourth is the part */
+  ATP_AT_PART = 35,
   ATP_AT_KIND = 36,
   ATP_AT_HOPS = 37,
   ATP_AT_TAG_WORDS = 38, /* on the wire … */
@@ -101,6 +103,9 @@ enum atp_offset {
   ATP_AT_TENANT = 38, /* … and the same two bytes between a driver and its node */
   ATP_AT_BITMAP = 40
 };
+
+/* An index that a PARAMETER assigns has only these bits. */
+#define ATP_INDEX_BITS 0xffffff00U
 
 struct atp_header {
   atp_u8 version;
@@ -116,6 +121,7 @@ struct atp_header {
   atp_u32 operation;
   atp_u32 magnitude;  /* GRADIENT, else 0 */
   atp_u32 next_index; /* PARAMETER, else 0 */
+  atp_u8 part;        /* PARAMETER, else 0; atp_part_of() */
   atp_u8 kind;        /* atp_kind */
   atp_u8 hops;        /* nodes that may still pass it on */
   atp_u16 tenant;     /* whose job it is, as the driver has numbered them; 0: no keys */
@@ -164,6 +170,18 @@ static inline atp_u32 atp_most_values(atp_u8 kind, atp_u32 k) {
   return k * (4 / atp_value_bytes(kind));
 }
 
+/* How many aggregators a job may have, as a PARAMETER says it (§3, Header, rule 8): four bits after
+ * the leading one, and where that one is. 0: nobody has said how many. */
+static inline atp_u32 atp_part_of(atp_u8 part) {
+  return part < 16 ? part : (16U + (part & 15U)) << ((part >> 4) - 1);
+}
+static inline atp_u8 atp_part_code(atp_u32 aggregators) {
+  atp_u32 shift = 0;
+  while (aggregators >> shift > 31 && shift < 15) ++shift;
+  if (shift == 15) return 255;
+  return (atp_u8)(aggregators < 16 ? aggregators : (shift << 4) + (aggregators >> shift));
+}
+
 /* The whole UDP payload of a packet that carries values. */
 static inline atp_u32 atp_packet_bytes(atp_u32 bitmap_words, atp_u8 kind, atp_u32 value_count) {
   return ATP_HEADER_BYTES + 8 * bitmap_words + atp_value_bytes(kind) * value_count;
@@ -182,7 +200,8 @@ static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
   h->aggregator_index = atp_load32(p + ATP_AT_AGGREGATOR_INDEX);
   h->operation = atp_load32(p + ATP_AT_OPERATION);
   h->magnitude = h->type == ATP_PARAMETER ? 0 : atp_load32(p + ATP_AT_MAGNITUDE);
-  h->next_index = h->type == ATP_PARAMETER ? atp_load32(p + ATP_AT_NEXT_INDEX) : 0;
+  h->next_index = h->type == ATP_PARAMETER ? atp_load32(p + ATP_AT_NEXT_INDEX) & ATP_INDEX_BITS : 0;
+  h->part = h->type == ATP_PARAMETER ? p[ATP_AT_PART] : 0;
   h->kind = p[ATP_AT_KIND];
   h->hops = p[ATP_AT_HOPS];
   h->tenant = atp_load16(p + ATP_AT_TENANT);
@@ -200,7 +219,8 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store64(p + ATP_AT_SEQUENCE, h->sequence);
   atp_store32(p + ATP_AT_AGGREGATOR_INDEX, h->aggregator_index);
   atp_store32(p + ATP_AT_OPERATION, h->operation);
-  atp_store32(p + ATP_AT_MAGNITUDE, h->type == ATP_PARAMETER ? h->next_index : h->magnitude);
+  atp_store32(p + ATP_AT_MAGNITUDE,
+              h->type == ATP_PARAMETER ? h->next_index | h->part : h->magnitude);
   p[ATP_AT_KIND] = h->kind;
   p[ATP_AT_HOPS] = h->hops;
   atp_store16(p + ATP_AT_TENANT, h->tenant);
@@ -226,7 +246,7 @@ static inline atp_u32 atp_initial_index(atp_u32 job, atp_u32 incarnation, atp_u1
 /* The same for linear placement: the slots of all streams take the n aggregators one after another
  * (§5, *Index*; paper §5.4.2). A switch with n aggregators uses number `position` mod n. */
 static inline atp_u32 atp_linear_index(atp_u32 position, atp_u32 n) {
-  return (atp_u32)((((atp_u64)(position % n) << 32) + n - 1) / n);
+  return (atp_u32)((((atp_u64)(position % n) << 24) + n - 1) / n) << 8;
 }
 
 /* The sum of magnitudes bounds every |value| of the sum. It saturates instead of wrapping, so the

@@ -12,7 +12,8 @@ namespace {
 // Sends copies of one packet down.
 class Copies {
  public:
-  Copies(SwitchTurn& turn, const Arrival& in) : turn_(turn), in_(in) {}
+  Copies(SwitchTurn& turn, const Arrival& in, std::uint8_t part = 0)
+      : turn_(turn), in_(in), part_(part) {}
 
   // To each child with an addressed member behind it.
   void to_members(const Tree& tree) {
@@ -47,7 +48,7 @@ class Copies {
     if (stored_) {
       turn_.out.send_to(child);
     } else {
-      turn_.out.pass_on(child, in_.packet.bytes);
+      turn_.out.pass_on(child, in_.packet.bytes, part_);
     }
     stored_ = true;
     turn_.count(SwitchCounter::kMulticastCopies);
@@ -55,6 +56,7 @@ class Copies {
 
   SwitchTurn& turn_;
   const Arrival& in_;
+  std::uint8_t part_;
   bool stored_ = false;
 };
 
@@ -105,7 +107,7 @@ void handle_parameter(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const atp_share& share = turn.state.trees.shares().region(tree.share());
   if (share.size > 0) release(turn, in, share);
   tree.note_parameter(header.stream, header.sequence);
-  send_down(turn, in, tree);
+  Copies(turn, in, turn.state.trees.shares().part_to_say(tree.share())).to_members(tree);
 }
 
 void handle_flush(SwitchTurn& turn, const Arrival& in, const Tree& tree) {

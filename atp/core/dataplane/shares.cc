@@ -16,7 +16,7 @@ bool operator==(const atp_share& a, const atp_share& b) {
 namespace atp {
 
 Shares::Shares(const SharingConfig& config, std::uint32_t aggregators)
-    : config_(config), aggregators_(aggregators) {
+    : config_(config), aggregators_(aggregators), active_(aggregators) {
   static_assert(sizeof(Entry) <= kBytes);
   ATP_CHECK(config.partitions <= aggregators);
 }
@@ -44,13 +44,13 @@ Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
     leave_tenant(id);
     if (quota.aggregators != 0) enter_tenant(id, quota.aggregators);
   }
-  ++entry.trees;
+  if (++entry.trees == 1 && entry.tenant != kNoTenant) ++tenants_[entry.tenant].jobs_with_trees;
   return id;
 }
 
-// The job may still hold aggregators from before.
+// The job may still be active from before.
 void Shares::weigh(Entry& entry, std::uint32_t weight) {
-  if (entry.share.held > 0) active_weight_ += std::uint64_t{weight} - entry.weight;
+  active_.reweigh(entry.active, entry.weight, weight);
   entry.weight = weight;
 }
 
@@ -78,20 +78,27 @@ void Shares::enter_tenant(Id id, std::uint32_t quota) {
   entries_[id].tenant = static_cast<std::uint32_t>(tenant - tenants_.begin());
 }
 
-void Shares::leave(Id id) { --entries_[id].trees; }
+void Shares::leave(Id id) {
+  Entry& entry = entries_[id];
+  if (--entry.trees == 0 && entry.tenant != kNoTenant) --tenants_[entry.tenant].jobs_with_trees;
+}
 
-// The job's entry, or a free one.
+// The job's entry, or a free one. As long as there is another, a job that was active keeps its
+// own: it counts for the parts.
 Shares::Id Shares::entry_of(const JobKey& job) {
-  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.in_use() && same_job(entry.job, job);
-  });
+  const auto find = [&](auto&& fits) {
+    return std::find_if(entries_.begin(), entries_.end(), fits);
+  };
+  const auto is_kept = [&](const Entry& entry) {
+    return entry.in_use() || active_.active(entry.active);
+  };
+  auto found = find([&](const Entry& e) { return is_kept(e) && same_job(e.job, job); });
+  if (found == entries_.end()) found = find([&](const Entry& e) { return !is_kept(e); });
+  if (found == entries_.end() && entries_.size() < kMax) found = entries_.emplace(found);
   if (found == entries_.end()) {
-    found = std::find_if(entries_.begin(), entries_.end(),
-                         [](const Entry& entry) { return !entry.in_use(); });
-  }
-  if (found == entries_.end()) {
-    ATP_CHECK(entries_.size() < kMax);
-    found = entries_.emplace(found);
+    found = find([](const Entry& entry) { return !entry.in_use(); });
+    ATP_CHECK(found != entries_.end());
+    active_.forget(found->active, found->weight);
   }
   return static_cast<Id>(found - entries_.begin());
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "atp/core/dataplane/active_jobs.h"
 #include "atp/core/dataplane/aggregator.h"
 #include "atp/core/tenant.h"
 
@@ -35,7 +36,7 @@ class Shares {
  public:
   using Id = std::uint16_t;
   static constexpr std::size_t kMax = 65536;
-  static constexpr std::size_t kBytes = 40;  // per share
+  static constexpr std::size_t kBytes = 48;  // per share
 
   Shares(const SharingConfig& config, std::uint32_t aggregators);
 
@@ -62,9 +63,20 @@ class Shares {
     share.quota = std::min(share.quota, share.held + left);
     return share;
   }
-  // The job's part of the aggregators while it holds any; its region without parts.
+  // The job's part of the aggregators; its region without parts.
   std::uint32_t part(Id id) const {
     return has_parts() ? part_of(entries_[id]) : entries_[id].share.size;
+  }
+  // What a PARAMETER of the job is to say of its part (§3, *Header*, rule 8).
+  std::uint8_t part_to_say(Id id) const {
+    if (!has_parts()) return 0;
+    const Entry& entry = entries_[id];
+    std::uint32_t part = std::min(part_of(entry), entry.share.quota);
+    if (entry.tenant != kNoTenant) {
+      const TenantShare& tenant = tenants_[entry.tenant];
+      part = std::min(part, std::max(1u, tenant.quota / std::max(1u, tenant.jobs_with_trees)));
+    }
+    return atp_part_code(part);
   }
   // The most that the switch's options let it hold, whatever others hold.
   std::uint32_t limit(Id id) const {
@@ -79,28 +91,25 @@ class Shares {
   std::size_t held() const { return held_; }
   void note_claim(Id id) {
     Entry& entry = entries_[id];
+    active_.note(entry.active, entry.weight);
+    active_.count_claim();
     ++held_;
-    if (contested_ > 0) count_down();
-    if (entry.share.held++ == 0) {
-      active_weight_ += entry.weight;
-      if (same_job(entry.job, contender_)) contender_weight_ = 0;
-    }
+    ++entry.share.held;
+    if (contested_ > 0) --contested_;
     if (entry.tenant != kNoTenant) ++tenants_[entry.tenant].held;
   }
   void note_release(Id id) {
     Entry& entry = entries_[id];
     --held_;
-    if (--entry.share.held == 0) active_weight_ -= entry.weight;
+    --entry.share.held;
     if (entry.tenant != kNoTenant) --tenants_[entry.tenant].held;
   }
 
   // A fragment of the job found no place.
   void note_collision(Id id) {
-    const Entry& entry = entries_[id];
-    if (!has_parts() || entry.share.held >= part_of(entry)) return;
-    contested_ = aggregators_;
-    contender_ = entry.job;
-    contender_weight_ = entry.share.held == 0 ? entry.weight : 0;
+    Entry& entry = entries_[id];
+    active_.note(entry.active, entry.weight);
+    if (has_parts() && entry.share.held < part_of(entry)) contested_ = aggregators_;
   }
 
   bool operator==(const Shares&) const = default;
@@ -114,6 +123,7 @@ class Shares {
     std::uint32_t trees = 0;
     std::uint32_t tenant = kNoTenant;  // its place in tenants_
     std::uint32_t weight = 1;
+    ActiveJobs::Period active = 0;
 
     bool in_use() const { return trees > 0 || share.held > 0; }
     bool operator==(const Entry&) const = default;
@@ -125,19 +135,13 @@ class Shares {
     std::uint32_t quota = 0;
     std::uint32_t held = 0;
     std::uint32_t jobs = 0;  // entries that refer to it; 0: the place is free
+    std::uint32_t jobs_with_trees = 0;
     bool operator==(const TenantShare&) const = default;
   };
 
-  void count_down() {
-    --contested_;
-    if (contested_ > 0) return;
-    contender_ = {};
-    contender_weight_ = 0;
-  }
   bool has_parts() const { return !config_.first_come && config_.partitions == 0; }
   std::uint32_t part_of(const Entry& entry) const {
-    std::uint64_t all = active_weight_ + (entry.share.held == 0 ? entry.weight : 0);
-    if (contested_ > 0 && !same_job(entry.job, contender_)) all += contender_weight_;
+    const std::uint64_t all = active_.weight() + (active_.active(entry.active) ? 0 : entry.weight);
     return static_cast<std::uint32_t>(
         std::max<std::uint64_t>(1, aggregators_ * std::uint64_t{entry.weight} / all));
   }
@@ -151,11 +155,9 @@ class Shares {
 
   SharingConfig config_;
   std::uint32_t aggregators_;
-  std::uint32_t held_ = 0;              // by all jobs
-  std::uint32_t contested_ = 0;         // for so many claims, no job gets more than its part
-  JobKey contender_;                    // the last one that found no place
-  std::uint64_t contender_weight_ = 0;  // 0: it holds some, so its weight is in active_weight_
-  std::uint64_t active_weight_ = 0;     // of the jobs that hold any
+  std::uint32_t held_ = 0;       // by all jobs
+  std::uint32_t contested_ = 0;  // for so many claims, no job gets more than its part
+  ActiveJobs active_;
   std::vector<Entry> entries_;
   std::vector<TenantShare> tenants_;
 };

@@ -317,7 +317,8 @@ void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment)
   ++progress_.fragments;
   const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;
   const std::uint32_t next_index =
-      moves ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index;
+      (moves ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index) &
+      ATP_INDEX_BITS;
   FragmentRing& ring = streams_[stream].ring;
   ring.complete(fragment, next_index,
                 [&](const Fragment& forgotten) { forget(down, stream, forgotten); });

@@ -24,13 +24,17 @@ bool AggregatorRoom::ends_round(bool collided) {
 bool AggregatorRoom::end_round(std::uint64_t in_flight) {
   const std::uint64_t before = fragments_;
   if (collided_ > 0) {
-    fragments_ = std::max(before - std::min(before, collided_), kLeast);
+    fragments_ = before - std::min(before, collided_);
     ignored_ = in_flight;
     clean_rounds_ = 0;
   } else if (++clean_rounds_ == kCleanRounds) {
-    fragments_ = before + 1 < most_ ? before + 1 : kNoBound;
+    fragments_ = before + 1;
     clean_rounds_ = 0;
   }
+  // With more in flight than this, the aggregators would be so full that many fragments collide.
+  const std::uint64_t floor = part_ * 5 / (8 * servers_);
+  fragments_ = std::max({fragments_, kLeast, floor});
+  if (fragments_ >= most_) fragments_ = kNoBound;
   answered_ = 0;
   collided_ = 0;
   return fragments_ < before;

@@ -3,25 +3,30 @@
 #include <cstdint>
 
 // How many fragments a worker may have in flight to one server, over all its streams, while
-// aggregators are scarce (docs/protocol.md §5, *Room*). COLLISION in the answers bounds it, and
-// enough answers without lift the bound again. The congestion window counts bytes on links; this
-// counts fragments, because each takes one aggregator, whatever its size.
+// aggregators are scarce (docs/protocol.md §5, *Room*). COLLISION in the answers bounds it, enough
+// answers without lift the bound again, and it is never much less than the job's part of the
+// aggregators. The congestion window counts bytes on links; this counts fragments, because each
+// takes one aggregator, whatever its size.
 
 namespace atp {
 
 class AggregatorRoom {
  public:
   static constexpr std::uint64_t kLeast = 2;
-  static constexpr std::uint64_t kCleanRounds = 6;
+  static constexpr std::uint64_t kCleanRounds = 24;
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
   AggregatorRoom() = default;  // without a bound for ever
-  // `most`: what all streams together can have in flight.
-  explicit AggregatorRoom(std::uint64_t most) : most_(most) {}
+  // `most`: what all streams together can have in flight. `servers`: how many share the job's part
+  // of the aggregators.
+  explicit AggregatorRoom(std::uint64_t most, std::uint64_t servers = 1)
+      : most_(most), servers_(servers) {}
 
   bool bounded() const { return fragments_ != kNoBound; }
   std::uint64_t fragments() const { return fragments_; }
 
+  // A switch has said how many aggregators the job may have.
+  void on_part(std::uint64_t aggregators) { part_ = aggregators; }
   // A fragment was sent for the first time.
   void on_send() { answered_since_send_ = 0; }
   // An answer came, after which in_flight() fragments are in flight. Returns whether it cut the
@@ -41,6 +46,8 @@ class AggregatorRoom {
   bool end_round(std::uint64_t in_flight);
 
   std::uint64_t most_ = 0;  // 0: no bound for ever
+  std::uint64_t servers_ = 1;
+  std::uint64_t part_ = 0;  // as said last; 0: nobody has
   std::uint64_t fragments_ = kNoBound;
   std::uint64_t answered_since_send_ = 0;
   std::uint64_t ignored_ = 0;       // answers to come that are to fragments sent before the cut

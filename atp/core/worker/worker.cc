@@ -180,7 +180,9 @@ void Worker::make_streams() {
   congestion_ =
       CongestionWindow(config_.congestion, packet_bytes,
                        packet_bytes * agreed().wmax * config_.stream_count, config_.servers);
-  if (config_.room) room_ = AggregatorRoom(std::uint64_t{agreed().wmax} * config_.stream_count);
+  if (config_.room) {
+    room_ = AggregatorRoom(std::uint64_t{agreed().wmax} * config_.stream_count, config_.servers);
+  }
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
