@@ -4,6 +4,12 @@
 
 namespace atp {
 
+// What collided with the old part says how much of the new one can be used, so that nobody has to
+// find it again when a job comes or ends.
+void AggregatorRoom::scale(std::uint64_t part, std::uint64_t before) {
+  fragments_ = std::max((fragments_ * part + before / 2) / before, kLeast);
+}
+
 bool AggregatorRoom::bound(std::uint64_t in_flight) {
   if (most_ == 0) return false;
   // Answers come in trains, and the last ones of an operation leave nothing to send. Neither says

@@ -26,7 +26,11 @@ class AggregatorRoom {
   std::uint64_t fragments() const { return fragments_; }
 
   // A switch has said how many aggregators the job may have.
-  void on_part(std::uint64_t aggregators) { part_ = aggregators; }
+  void on_part(std::uint64_t aggregators) {
+    if (aggregators == part_) return;
+    if (part_ != 0 && bounded()) scale(aggregators, part_);
+    part_ = aggregators;
+  }
   // A fragment was sent for the first time.
   void on_send() { answered_since_send_ = 0; }
   // An answer came, after which in_flight() fragments are in flight. Returns whether it cut the
@@ -41,6 +45,7 @@ class AggregatorRoom {
   bool operator==(const AggregatorRoom&) const = default;
 
  private:
+  void scale(std::uint64_t part, std::uint64_t before);
   bool bound(std::uint64_t in_flight);
   bool ends_round(bool collided);
   bool end_round(std::uint64_t in_flight);
