@@ -220,7 +220,7 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store32(p + ATP_AT_AGGREGATOR_INDEX, h->aggregator_index);
   atp_store32(p + ATP_AT_OPERATION, h->operation);
   atp_store32(p + ATP_AT_MAGNITUDE,
-              h->type == ATP_PARAMETER ? h->next_index | h->part : h->magnitude);
+              h->type == ATP_PARAMETER ? (h->next_index & ATP_INDEX_BITS) | h->part : h->magnitude);
   p[ATP_AT_KIND] = h->kind;
   p[ATP_AT_HOPS] = h->hops;
   atp_store16(p + ATP_AT_TENANT, h->tenant);

@@ -170,17 +170,52 @@ TEST(Packet, TheLargestPacketParses) {
   }
 }
 
-TEST(Packet, AParameterHasItsNextIndexInTheMagnitudeField) {
+TEST(Packet, AParameterHasItsNextIndexAndPartInTheMagnitudeField) {
   atp_header h = full_header();
   h.type = ATP_PARAMETER;
   h.next_index = 0x1f202122;
+  h.part = 0x33;
   Bytes bytes = kGolden;
   write_packet_head(bytes.data(), h, golden_ranks());
-  EXPECT_EQ(atp_load32(&bytes[32]), 0x1f202122u);
+  EXPECT_EQ(atp_load32(&bytes[32]), 0x1f202133u);
   const ParsedPacket parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(parsed.view().header.next_index, 0x1f202122u);
+  EXPECT_EQ(parsed.view().header.next_index, 0x1f202100u);
+  EXPECT_EQ(parsed.view().header.part, 0x33u);
   EXPECT_EQ(parsed.view().header.magnitude, 0u);
+}
+
+TEST(Packet, APartIsSaidInEightBits) {
+  const struct {
+    std::uint32_t aggregators, said;
+  } cases[] = {{0, 0},
+               {1, 1},
+               {15, 15},
+               {16, 16},
+               {31, 31},
+               {32, 32},
+               {33, 32},
+               {63, 62},
+               {64, 64},
+               {67, 64},
+               {100, 100},
+               {1000, 992},
+               {1023, 992},
+               {1024, 1024},
+               {32768, 32768},
+               {507'903, 491'520},
+               {507'904, 507'904},
+               {1 << 24, 507'904},
+               {UINT32_MAX, 507'904}};
+  for (const auto& c : cases) {
+    EXPECT_EQ(atp_part_of(atp_part_code(c.aggregators)), c.said) << c.aggregators;
+  }
+  for (unsigned code = 0; code < 256; ++code) {
+    EXPECT_EQ(atp_part_code(atp_part_of(static_cast<atp_u8>(code))), code);
+    if (code > 0) {
+      EXPECT_GT(atp_part_of(static_cast<atp_u8>(code)), atp_part_of(static_cast<atp_u8>(code - 1)));
+    }
+  }
 }
 
 TEST(Packet, TheBodyOfAControlMessageIsAllThatFollowsTheBitmap) {

@@ -61,9 +61,11 @@ TEST(SwitchNode, AParameterGoesToEachChildThatIsAddressed) {
   Rig rig;
   rig.join_all();
   const Bytes bytes = parameter(ranks({0, 2, 3}), 5);
+  Bytes sent_on = one_hop_on(bytes);
+  sent_on[ATP_AT_PART] = atp_part_code(rig.node.config().aggregators);
   const auto sent = rig.in(kServer, bytes);
   EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(0), child(2), child(3)));
-  for (const Sent& one : sent) EXPECT_EQ(one.bytes, one_hop_on(bytes));
+  for (const Sent& one : sent) EXPECT_EQ(one.bytes, sent_on);
   EXPECT_EQ(rig.count(SwitchCounter::kMulticastCopies), 4u + 3u) << "with those of the JOIN_ACK";
   EXPECT_THAT(rig.in(kServer, parameter(ranks({40}), 6)), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kDropNoChildAddressed), 1u);

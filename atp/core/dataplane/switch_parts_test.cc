@@ -6,7 +6,7 @@
 #include "atp/core/dataplane/switch_jobs_test.h"
 
 // What jobs get of a switch's aggregators while they contend for them: their parts
-// (docs/protocol.md §4, *Sharing*, rules 1 and 2).
+// (docs/protocol.md §4, *Sharing*, rules 1 to 3).
 
 namespace atp::rig {
 namespace {
@@ -70,20 +70,72 @@ TEST(SwitchParts, AJobGetsNoMoreThanItsPartWhileAnotherFindsNone) {
   }
 }
 
-TEST(SwitchParts, AJobThatHoldsNothingAnyMoreLeavesItsPart) {
-  Jobs rig(full_sets({}, nullptr), [](std::uint32_t) -> std::uint16_t { return 0; });
-  rig.enter(1);
-  rig.enter(2);
-  ASSERT_TRUE(rig.keeps(1, 0));
-  kept(rig, 2);
-  kept(rig, 1);  // so that aggregators are contested
-  for (std::uint64_t sequence = 0; sequence < 64; ++sequence) rig.answer(1, sequence);
-  const std::uint64_t passed = rig.count(SwitchCounter::kForwardedOverQuota);
-  for (std::uint64_t sequence = 50; sequence < 64; ++sequence) {
-    rig.answer(2, sequence);
-    rig.keeps(2, sequence + 14);
+// What the PARAMETER of a fragment says, if it comes with `came`.
+std::uint32_t said(Jobs& rig, std::uint32_t job, std::uint64_t sequence, std::uint8_t came = 0) {
+  Bytes bytes = rig.whose(parameter(RankSet::first(2), sequence), job);
+  bytes[ATP_AT_PART] = came;
+  const auto sent = rig.in(kServer, bytes);
+  EXPECT_FALSE(sent.empty());
+  return sent.empty() ? 0 : atp_part_of(sent[0].bytes[ATP_AT_PART]);
+}
+
+TEST(SwitchParts, AParameterSaysHowManyAggregatorsTheJobMayHave) {
+  struct Row {
+    const char* name;
+    SharingConfig sharing;
+    std::uint32_t weight;       // of the job; the others' is 1
+    std::uint32_t aggregators;  // that its tenant's jobs may hold together; 0: any number
+    unsigned others;            // that have claimed
+    std::uint32_t came;
+    std::uint32_t said;
+  };
+  const Row rows[] = {
+      {"a job alone may have all", {}, 1, 0, 0, 0, 64},
+      {"two jobs have half each", {}, 1, 0, 1, 0, 32},
+      {"three have a third", {}, 1, 0, 2, 0, 21},
+      {"by weight", {}, 3, 0, 1, 0, 48},
+      {"a switch further up has fewer", {}, 1, 0, 1, 20, 20},
+      {"a switch further up has more", {}, 1, 0, 1, 40, 32},
+      {"no more than its quota", {.quota = 10}, 1, 0, 1, 0, 10},
+      {"its quota is more", {.quota = 40}, 1, 0, 1, 0, 32},
+      {"half of what its tenant's two jobs may hold", {}, 1, 9, 0, 0, 4},
+      {"but at least one", {}, 1, 1, 0, 0, 1},
+      {"nothing, first come, first served", {.first_come = true}, 1, 0, 1, 0, 0},
+      {"what came, first come, first served", {.first_come = true}, 1, 0, 1, 20, 20},
+      {"nothing with regions", {.partitions = 4}, 1, 0, 1, 0, 0},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    TestQuotas quotas;
+    quotas.by_tenant[1].weight = row.weight;
+    quotas.by_tenant[1].aggregators = row.aggregators;
+    Jobs rig(full_sets(row.sharing, &quotas),
+             [](std::uint32_t job) { return static_cast<std::uint16_t>(job == 2 ? 2 : 1); });
+    for (const std::uint32_t job : {1, 2, 3}) rig.enter(job);
+    ASSERT_TRUE(rig.keeps(1, 0));
+    for (unsigned other = 0; other < row.others; ++other) ASSERT_TRUE(rig.keeps(2 + other, 0));
+    EXPECT_EQ(said(rig, 1, 0, atp_part_code(row.came)), row.said);
   }
-  EXPECT_EQ(rig.count(SwitchCounter::kForwardedOverQuota), passed) << "its part is all of them";
+}
+
+TEST(SwitchParts, AJobCountsUntilAWholePeriodHasPassedWithoutIt) {
+  for (const bool departs : {false, true}) {
+    SCOPED_TRACE(departs);
+    Jobs rig(full_sets({}, nullptr), [](std::uint32_t) -> std::uint16_t { return 0; });
+    for (const std::uint32_t job : {1, 2}) rig.enter(job);
+    ASSERT_TRUE(rig.keeps(2, 0)) << "claim number 0";
+    rig.answer(2, 0);
+    if (departs) {
+      rig.depart(2);
+      rig.enter(3);  // it has not claimed
+    }
+    ASSERT_TRUE(rig.keeps(1, 1));
+    for (std::uint32_t claim = 2; claim < 2 * ActiveJobs::kPeriod; ++claim) {
+      EXPECT_EQ(said(rig, 1, claim - 1), 32u) << claim;
+      ASSERT_TRUE(rig.keeps(1, claim));
+    }
+    EXPECT_EQ(said(rig, 1, 2 * ActiveJobs::kPeriod - 1), 64u);
+  }
 }
 
 // Every fragment finds a free one of eight aggregators.
@@ -115,6 +167,16 @@ TEST(SwitchParts, ContentionIsOverAfterAsManyClaimsAsThereAreAggregators) {
     rig.answer(2, sequence);
   }
   EXPECT_TRUE(rig.keeps(1, 17));
+}
+
+TEST(SwitchParts, AJobThatOnlyCollidesCountsForTheParts) {
+  const TestQuotas quotas;
+  Eight rig(&quotas);
+  for (std::uint64_t sequence = 0; sequence < 8; ++sequence) ASSERT_TRUE(rig.keeps(1, sequence));
+  EXPECT_EQ(said(rig, 1, 0), 8u);
+  ASSERT_TRUE(rig.keeps(1, 8));
+  ASSERT_FALSE(rig.keeps(2, 0));
+  EXPECT_EQ(said(rig, 1, 1), 4u);
 }
 
 TEST(SwitchParts, AJobThatHoldsItsPartContendsForNothing) {

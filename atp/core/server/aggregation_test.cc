@@ -24,7 +24,8 @@ TEST(Aggregation, ACompleteSumFromASwitchIsAnsweredAtOnceToAllBehindIt) {
   EXPECT_EQ(sent[0].header.sequence, 0u);
   EXPECT_EQ(sent[0].header.operation, kTestOperation);
   EXPECT_EQ(sent[0].header.aggregator_index, kTestIndex);
-  EXPECT_EQ(sent[0].header.next_index, kTestIndex);
+  EXPECT_EQ(sent[0].header.next_index, kTestIndex & ATP_INDEX_BITS);
+  EXPECT_EQ(sent[0].header.part, 0u) << "only switches have parts";
   EXPECT_EQ(sent[0].header.flags, 0);
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompletedByOnePacket), 1u);
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompletedByServer), 0u);
@@ -197,7 +198,7 @@ TEST(Aggregation, CongestionAndCollisionCountEvenFromDroppedPackets) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].header.flags, ATP_FLAG_ECN | ATP_FLAG_COLLISION);
   EXPECT_EQ(sent[0].header.aggregator_index, kTestIndex);
-  EXPECT_EQ(sent[0].header.next_index, atp_fmix32(kTestIndex + 1));
+  EXPECT_EQ(sent[0].header.next_index, atp_fmix32(kTestIndex + 1) & ATP_INDEX_BITS);
 }
 
 TEST(Aggregation, WithoutRehashNothingMoves) {
@@ -207,7 +208,7 @@ TEST(Aggregation, WithoutRehashNothingMoves) {
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2), .flags = ATP_FLAG_COLLISION});
   const auto sent = h.take(PacketType::kParameter);
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].header.next_index, kTestIndex);
+  EXPECT_EQ(sent[0].header.next_index, kTestIndex & ATP_INDEX_BITS);
 }
 
 // Workers with different next indices would never meet again.
@@ -219,7 +220,7 @@ TEST(Aggregation, TheNextIndexIsFrozenWhenTheFragmentCompletes) {
   h.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = ATP_FLAG_COLLISION | ATP_FLAG_RESEND});
   const auto sent = h.take(PacketType::kParameter);
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].header.next_index, kTestIndex);
+  EXPECT_EQ(sent[0].header.next_index, kTestIndex & ATP_INDEX_BITS);
   EXPECT_FALSE(sent[0].has(ATP_FLAG_COLLISION));
 }
 

@@ -86,26 +86,68 @@ TEST(AggregatorRoom, AnswersToWhatWasSentBeforeACutDoNotCount) {
   EXPECT_EQ(room.fragments(), 5u);
 }
 
-TEST(AggregatorRoom, GrowsByOneAfterSixRoundsWithoutCollisions) {
+TEST(AggregatorRoom, GrowsByOneAfterManyRoundsWithoutCollisions) {
+  constexpr std::uint64_t kRounds = AggregatorRoom::kCleanRounds;
   AggregatorRoom room = room_of(10);
-  answers(room, 59);
+  answers(room, 10 * kRounds - 1);
   EXPECT_EQ(room.fragments(), 10u);
   answers(room, 1);
   EXPECT_EQ(room.fragments(), 11u);
-  answers(room, 6 * 11);
+  answers(room, kRounds * 11);
   EXPECT_EQ(room.fragments(), 12u);
-  answers(room, 5 * 12 + 11);
+  answers(room, (kRounds - 1) * 12 + 11);
   answers(room, 1, 1);
-  ASSERT_EQ(room.fragments(), 11u) << "the sixth round had one";
-  answers(room, 6 * 11 - 1);
+  ASSERT_EQ(room.fragments(), 11u) << "the last round had one";
+  answers(room, kRounds * 11 - 1);
   EXPECT_EQ(room.fragments(), 11u) << "a cut ends the row";
   answers(room, 1);
   EXPECT_EQ(room.fragments(), 12u);
 }
 
+TEST(AggregatorRoom, IsAtLeastFiveEighthsOfThePartWhenARoundHasEnded) {
+  const struct {
+    const char* name;
+    std::uint64_t servers, part, collided, fragments;
+  } cases[] = {{"nothing was said", 1, 0, 10, 2},
+               {"a part of 11", 1, 11, 10, 6},
+               {"a part of 4 is less than the least", 1, 4, 10, 2},
+               {"fewer collisions leave more", 1, 11, 1, 9},
+               {"a part larger than the room", 1, 20, 10, 12},
+               {"without collisions too", 1, 20, 0, 12},
+               {"two servers share the part", 2, 20, 10, 6},
+               {"all that the streams may send is no bound", 1, 8 * kMost / 5, 10,
+                AggregatorRoom::kNoBound}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    AggregatorRoom room(kMost, c.servers);
+    if (c.part != 0) room.on_part(c.part);
+    answers(room, 1, 1, 9);
+    ASSERT_EQ(room.fragments(), 10u) << "as many as were in flight";
+    EXPECT_EQ(answers(room, 10, c.collided), c.fragments < 10 ? 1 : 0);
+    EXPECT_EQ(room.fragments(), c.fragments);
+  }
+}
+
+TEST(AggregatorRoom, ChangesAsThePartDoes) {
+  AggregatorRoom room = room_of(10);
+  room.on_part(30);
+  EXPECT_EQ(room.fragments(), 10u) << "nothing was said before";
+  room.on_part(20);
+  EXPECT_EQ(room.fragments(), 7u);
+  room.on_part(20);
+  room.on_part(30);
+  EXPECT_EQ(room.fragments(), 11u) << "rounded to the nearest";
+  room.on_part(1);
+  EXPECT_EQ(room.fragments(), AggregatorRoom::kLeast);
+  AggregatorRoom unbounded(kMost);
+  unbounded.on_part(20);
+  unbounded.on_part(2);
+  EXPECT_FALSE(unbounded.bounded());
+}
+
 TEST(AggregatorRoom, HasNoBoundAnyMoreWhenItHoldsAllThatTheStreamsMaySend) {
   AggregatorRoom room = room_of(kMost - 1);
-  answers(room, 6 * (kMost - 1) - 1);
+  answers(room, AggregatorRoom::kCleanRounds * (kMost - 1) - 1);
   EXPECT_TRUE(room.bounded());
   answers(room, 1);
   EXPECT_FALSE(room.bounded());

@@ -22,6 +22,8 @@ class WorkerRoom : public testing::Test {
   }
   void join() { join(WorkerScript::default_config()); }
 
+  // In each PARAMETER from now on.
+  void say_part(std::uint32_t aggregators) { s->part = atp_part_code(aggregators); }
   void submit(std::size_t fragments) {
     s->submit(std::vector<float>(fragments * WorkerScript::kValues));
     send();
@@ -40,7 +42,7 @@ class WorkerRoom : public testing::Test {
   }
   // The room is two fragments, and as many are in flight.
   void make_scarce() {
-    submit(1500);
+    submit(3500);
     ASSERT_EQ(in_flight.size(), kWmax);
     answer(1 + kWmax, ATP_FLAG_COLLISION);
     while (in_flight.size() > AggregatorRoom::kLeast) answer(1);
@@ -71,9 +73,24 @@ TEST_F(WorkerRoom, CollisionsLeaveLessInFlight) {
 TEST_F(WorkerRoom, GrowsUntilItHasNoBoundWhileAnswersAreClean) {
   join();
   make_scarce();
-  answer(1200);
-  EXPECT_EQ(in_flight.size(), kWmax) << "six rounds each of 2, 3 … 15 fragments are 714 answers";
+  answer(3000);
+  EXPECT_EQ(in_flight.size(), kWmax) << "24 rounds each of 2, 3 … 15 fragments are 2,856 answers";
   EXPECT_EQ(cuts(), 2u);
+}
+
+TEST_F(WorkerRoom, IsNotMuchLessThanThePartHoweverManyCollide) {
+  join();
+  submit(3500);
+  say_part(16);
+  answer(200, ATP_FLAG_COLLISION);
+  EXPECT_EQ(in_flight.size(), 10u);
+  say_part(32);
+  answer(1);
+  EXPECT_EQ(in_flight.size(), kWmax) << "twice the part, twice the room";
+  answer(kWmax, ATP_FLAG_COLLISION);
+  say_part(0);
+  answer(4 * kWmax, ATP_FLAG_COLLISION);
+  EXPECT_EQ(in_flight.size(), kWmax) << "0 says nothing";
 }
 
 TEST_F(WorkerRoom, OperationsEndHoweverManyCollide) {

@@ -127,11 +127,12 @@ TEST(WorkerOrder, TheNextIndexIsUsedOneWindowLater) {
   s.join();
   s.submit(std::vector<float>(4 * 6, 1.0F));
   const auto sent = gradients(s.run());
-  for (std::size_t i = 0; i < 4; ++i) s.answer(sent[i], {0, 0, 0, 0}, kTestSwitch, 0, 1000 + i);
+  for (std::size_t i = 0; i < 4; ++i)
+    s.answer(sent[i], {0, 0, 0, 0}, kTestSwitch, 0, (1000 + i) << 8);
   const auto later = gradients(s.run());
   ASSERT_EQ(later.size(), 2u);
-  EXPECT_EQ(later[0].view().header.aggregator_index, 1000u);
-  EXPECT_EQ(later[1].view().header.aggregator_index, 1001u);
+  EXPECT_EQ(later[0].view().header.aggregator_index, 1000u << 8);
+  EXPECT_EQ(later[1].view().header.aggregator_index, 1001u << 8);
 }
 
 TEST(WorkerState, IsAValue) {
