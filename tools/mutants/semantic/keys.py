@@ -87,8 +87,8 @@ RULES = [
     Rule(
         "the jobs of a number have one share, whosever they are",
         PLACES,
-        "return entry.in_use() && same_job(entry.job, job);",
-        "return entry.in_use() && entry.job.job == job.job;",
+        "return is_kept(e) && same_job(e.job, job);",
+        "return is_kept(e) && e.job.job == job.job;",
     ),
     Rule(
         "a tenant is told of the incarnations of another one's job",

@@ -7,6 +7,7 @@ AGGREGATOR = "atp/core/dataplane/aggregator.h"
 STATE = "atp/core/dataplane/switch_state.h"
 TABLE = "atp/core/dataplane/aggregator_table.cc"
 SHARES = "atp/core/dataplane/shares.h"
+ACTIVE = "atp/core/dataplane/active_jobs.h"
 SWEEP = "atp/core/dataplane/sweep.cc"
 
 PLACES = [
@@ -102,20 +103,20 @@ PARTS = [
     Rule(
         "aggregators stay contested for ever",
         SHARES,
-        "    if (contested_ > 0) count_down();\n",
+        "    if (contested_ > 0) --contested_;\n",
         "",
     ),
     Rule(
         "a job that holds its part contends for more",
         SHARES,
-        "if (!has_parts() || entry.share.held >= part_of(entry)) return;",
-        "if (!has_parts()) return;",
+        "if (has_parts() && entry.share.held < part_of(entry)) contested_ = aggregators_;",
+        "if (has_parts()) contested_ = aggregators_;",
     ),
     Rule(
-        "a job that finds no place and holds nothing does not count among those that share",
+        "a job that only collides does not count for the parts",
         SHARES,
-        "contender_weight_ = entry.share.held == 0 ? entry.weight : 0;",
-        "contender_weight_ = 0;",
+        "    active_.note(entry.active, entry.weight);\n    if (has_parts()",
+        "    if (has_parts()",
     ),
     Rule(
         "a job's part does not depend on its weight",
@@ -130,10 +131,71 @@ PARTS = [
         "std::max<std::uint64_t>(0, ",
     ),
     Rule(
-        "a job that holds nothing any more counts for the parts",
+        "a job that is not active has no part",
         SHARES,
-        "if (--entry.share.held == 0) active_weight_ -= entry.weight;",
-        "--entry.share.held;",
+        "(active_.active(entry.active) ? 0 : entry.weight)",
+        "std::uint64_t{active_.weight() == 0}",
+    ),
+    Rule(
+        "a job counts for ever for the parts",
+        ACTIVE,
+        "    before_ = now_;\n    now_ = 0;\n    ++period_;\n",
+        "",
+    ),
+    Rule(
+        "a job counts for the parts only in the period in which it claims",
+        ACTIVE,
+        "    before_ = now_;",
+        "    before_ = 0;",
+    ),
+    Rule(
+        "a period is as long as the table is large, however small",
+        ACTIVE,
+        "claims_(std::max(aggregators, kPeriod))",
+        "claims_(aggregators)",
+    ),
+    Rule(
+        "a job whose trees are gone counts no more",
+        "atp/core/dataplane/shares.cc",
+        "return entry.in_use() || active_.active(entry.active);",
+        "return entry.in_use();",
+    ),
+    Rule(
+        "a PARAMETER does not say the part",
+        "atp/core/dataplane/downward.cc",
+        "turn.state.trees.shares().part_to_say(tree.share())",
+        "0",
+    ),
+    Rule(
+        "a switch says its own part, although one further up has said less",
+        "atp/core/outbox.cc",
+        "if (part != 0 && (place[ATP_AT_PART] == 0 || part < place[ATP_AT_PART])) {",
+        "if (part != 0) {",
+    ),
+    Rule(
+        "a switch does not say its own part if one further up has said one",
+        "atp/core/outbox.cc",
+        "(place[ATP_AT_PART] == 0 || part < place[ATP_AT_PART])",
+        "place[ATP_AT_PART] == 0",
+    ),
+    Rule(
+        "the part that is said may be more than the quota",
+        SHARES,
+        "std::uint32_t part = std::min(part_of(entry), entry.share.quota);",
+        "std::uint32_t part = part_of(entry);",
+    ),
+    Rule(
+        "each of a tenant's jobs may have all of its aggregators",
+        SHARES,
+        "tenant.quota / std::max(1u, tenant.jobs_with_trees)",
+        "tenant.quota",
+    ),
+    Rule(
+        "a tenant's jobs that are gone have a part of its aggregators",
+        "atp/core/dataplane/shares.cc",
+        "  if (--entry.trees == 0 && entry.tenant != kNoTenant) "
+        "--tenants_[entry.tenant].jobs_with_trees;",
+        "  --entry.trees;",
     ),
     Rule(
         "--first-come keeps jobs to their parts",

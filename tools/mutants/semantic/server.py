@@ -75,6 +75,13 @@ SUMS = [
         "const bool moves = false;",
     ),
     Rule(
+        "the server keeps bits of the next index that no PARAMETER has",
+        AGGREGATION,
+        "atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index) &\n"
+        "      ATP_INDEX_BITS;",
+        "atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index);",
+    ),
+    Rule(
         "the server forgets where a fragment has moved",
         RING,
         "  indices_.set_next(fragment.sequence, next_index);\n",

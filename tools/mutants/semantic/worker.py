@@ -233,8 +233,44 @@ SCARCITY = [
     Rule(
         "the room keeps its bound",
         ROOM,
-        "before + 1 < most_ ? before + 1 : kNoBound;",
-        "std::min(before + 1, most_);",
+        "  if (fragments_ >= most_) fragments_ = kNoBound;\n",
+        "",
+    ),
+    Rule(
+        "the room may be much less than the part",
+        ROOM,
+        "std::max({fragments_, kLeast, floor});",
+        "std::max(fragments_, kLeast);",
+    ),
+    Rule(
+        "the room may be less than two",
+        ROOM,
+        "std::max({fragments_, kLeast, floor});",
+        "std::max(fragments_, floor);",
+    ),
+    Rule(
+        "a worker keeps room for the whole part at each of several servers",
+        ROOM,
+        "part_ * 5 / (8 * servers_);",
+        "part_ * 5 / 8;",
+    ),
+    Rule(
+        "the room stays as it is when the part changes",
+        "atp/core/worker/aggregator_room.h",
+        "    if (part_ != 0 && bounded()) scale(aggregators, part_);\n",
+        "",
+    ),
+    Rule(
+        "the room is scaled although nobody has said a part before",
+        "atp/core/worker/aggregator_room.h",
+        "if (part_ != 0 && bounded())",
+        "if (bounded())",
+    ),
+    Rule(
+        "a PARAMETER without a part says that the part is none",
+        RECEIVE,
+        "  if (packet.header.part != 0) room_.on_part",
+        "  room_.on_part",
     ),
 ]
 
