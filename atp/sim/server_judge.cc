@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "atp/sim/parameter_bytes.h"
+
 namespace atp::sim {
 namespace {
 
@@ -197,10 +199,12 @@ void ServerJudge::judge_first(Stream& stream, const PacketView& packet) {
   const std::uint64_t sequence = packet.header.sequence;
   const std::uint32_t index = packet.header.aggregator_index;
   const bool moves = config_.rehash && packet.has(ATP_FLAG_COLLISION);
-  if (packet.header.next_index != (moves ? atp_fmix32(index + 1) : index)) {
+  const std::uint32_t next = next_index_of(packet);
+  if (next != upper_24_bits(moves ? atp_fmix32(index + 1) : index)) {
     object(moves ? "an index that stays after a collision" : "an index that moves by itself");
   }
-  stream.indices[sequence + config_.wmax] = packet.header.next_index;
+  if (packet.bytes[kAtPart] != 0) object("a PARAMETER of the server that has a part");
+  stream.indices[sequence + config_.wmax] = next;
   // Nobody asks for fragments that were completed so long ago.
   const std::uint64_t kept = 4 * std::uint64_t{config_.wmax};
   if (sequence < kept) return;

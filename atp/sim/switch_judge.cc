@@ -132,11 +132,8 @@ SwitchJudge::Row SwitchJudge::meet_other(const Turn& turn, Cell& cell) {
   if (notes.returned == identity || is_later(notes.returned, identity)) return {S::kForwardedLate};
   if (cell.aggregating) {
     notes.passed = identity;
-    if (has_parts() && !holds_its_part(identity.job)) {
-      contested_ = config_.aggregators;
-      hungry_.reset();
-      if (held_by(identity.job) == 0) hungry_ = {identity.job.job, identity.job.tenant};
-    }
+    note_active(identity.job);
+    if (has_parts() && !holds_its_part(identity.job)) contested_ = config_.aggregators;
     return {S::kCollisions};
   }
   if (turn.packet.has(ATP_FLAG_RESEND)) return {S::kForwardedResend};
@@ -158,8 +155,8 @@ void SwitchJudge::claim(const Turn& turn, Cell& cell) {
           .kind = header.kind,
           .value_count = header.value_count};
   ++held_[{header.job, header.tenant}];
-  if (hungry_ == JobOfTenant{header.job, header.tenant}) hungry_.reset();
-  if (contested_ > 0) --contested_;
+  note_active(cell.identity.job);
+  count_claim();
 }
 
 bool SwitchJudge::is_expired(const Cell& cell, Instant now) const {

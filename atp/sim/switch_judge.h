@@ -107,7 +107,11 @@ class SwitchJudge {
   void make_empty(Cell& cell);
   bool holds_its_quota(const JobKey& job) const;
   bool has_parts() const;
+  std::uint64_t part_of(const JobKey& job) const;
   bool holds_its_part(const JobKey& job) const;
+  std::uint8_t part_said(const Turn& turn) const;
+  void note_active(const JobKey& job);
+  void count_claim();
   std::uint64_t held_by(const JobKey& job) const;
   std::uint64_t held_by_all() const;
 
@@ -146,8 +150,10 @@ class SwitchJudge {
   std::map<std::uint32_t, Cell> cells_;   // by slot; missing: EMPTY
   std::map<std::uint32_t, Notes> notes_;  // by slot of the home
   std::map<JobOfTenant, std::uint64_t> held_;
-  std::uint64_t contested_ = 0;        // for so many claims
-  std::optional<JobOfTenant> hungry_;  // contended last, held none, and has claimed none since
+  std::uint64_t contested_ = 0;                     // for so many claims
+  std::uint64_t period_ = 1;                        // its number
+  std::uint64_t claims_ = 0;                        // in this period
+  std::map<JobOfTenant, std::uint64_t> active_in_;  // the last period in which a job was active
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
   Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;

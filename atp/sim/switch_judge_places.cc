@@ -1,11 +1,15 @@
 // Where a switch may hold a fragment, what it notes at the fragment's home, and which job may claim
 // an aggregator (docs/protocol.md §4, *Places* and *Sharing*).
 #include <algorithm>
+#include <set>
 
+#include "atp/sim/parameter_bytes.h"
 #include "atp/sim/switch_judge.h"
 
 namespace atp::sim {
 namespace {
+
+constexpr std::uint32_t kLeastClaimsOfPeriod = 256;
 
 // How far the home is from the beginning of its region. The golden ratio's fraction keeps the
 // tenants' beginnings apart.
@@ -105,18 +109,47 @@ bool SwitchJudge::holds_its_quota(const JobKey& job) const {
   return held >= together;
 }
 
-bool SwitchJudge::holds_its_part(const JobKey& job) const {
+// The others that count are those that were active in this period or in the one before.
+std::uint64_t SwitchJudge::part_of(const JobKey& job) const {
   const std::uint64_t own = quota_of(config_.quotas, job.tenant).weight;
   std::uint64_t all = own;
-  for (const auto& [owner, count] : held_) {
-    const bool is_other = owner != JobOfTenant{job.job, job.tenant};
-    if (is_other && count > 0) all += quota_of(config_.quotas, owner.second).weight;
+  for (const auto& [other, period] : active_in_) {
+    const bool counts = other != JobOfTenant{job.job, job.tenant} && period + 1 >= period_;
+    if (counts) all += quota_of(config_.quotas, other.second).weight;
   }
-  const bool other_is_hungry =
-      hungry_ && contested_ > 0 && *hungry_ != JobOfTenant{job.job, job.tenant};
-  if (other_is_hungry) all += quota_of(config_.quotas, hungry_->second).weight;
-  const std::uint64_t part = std::max<std::uint64_t>(1, config_.aggregators * own / all);
-  return held_by(job) >= part;
+  return std::max<std::uint64_t>(1, config_.aggregators * own / all);
+}
+
+bool SwitchJudge::holds_its_part(const JobKey& job) const { return held_by(job) >= part_of(job); }
+
+// What a PARAMETER must say when it leaves: the job's part, or what it may hold if this is less, or
+// what a switch further up has said if this is still less.
+std::uint8_t SwitchJudge::part_said(const Turn& turn) const {
+  const std::uint8_t came = turn.packet.bytes[kAtPart];
+  if (!has_parts()) return came;
+  const JobKey job = turn.packet.job();
+  std::uint64_t part = part_of(job);
+  if (config_.sharing.quota != 0) part = std::min<std::uint64_t>(part, config_.sharing.quota);
+  if (const std::uint32_t together = quota_of(config_.quotas, job.tenant).aggregators) {
+    std::set<std::uint32_t> jobs;
+    turn.node.for_each_tree([&](const Tree& tree, const atp_share&) {
+      if (tree.job().tenant == job.tenant) jobs.insert(tree.job().job);
+    });
+    part = std::min(part, std::max<std::uint64_t>(1, together / jobs.size()));
+  }
+  const std::uint8_t own = part_of_number(part);
+  return came == 0 ? own : std::min(came, own);
+}
+
+void SwitchJudge::note_active(const JobKey& job) { active_in_[{job.job, job.tenant}] = period_; }
+
+// A claim ends the contention or the period that it is the last of.
+void SwitchJudge::count_claim() {
+  if (contested_ > 0) --contested_;
+  if (++claims_ < std::max(config_.aggregators, kLeastClaimsOfPeriod)) return;
+  claims_ = 0;
+  ++period_;
+  std::erase_if(active_in_, [&](const auto& active) { return active.second + 1 < period_; });
 }
 
 }  // namespace atp::sim

@@ -1,6 +1,7 @@
 // The turns of a switch, messages that only pass it, and the sweep.
 #include <algorithm>
 
+#include "atp/sim/parameter_bytes.h"
 #include "atp/sim/switch_judge.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
@@ -37,7 +38,9 @@ void SwitchJudge::begin_anew() {
   notes_.clear();
   held_.clear();
   contested_ = 0;
-  hungry_.reset();
+  period_ = 1;
+  claims_ = 0;
+  active_in_.clear();
   highest_parameter_.clear();
   queue_empty_at_ = {};
 }
@@ -153,10 +156,16 @@ void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
   add_applicants(turn, tree, wanted);
   std::vector<std::uint8_t> bytes(turn.packet.bytes.begin(), turn.packet.bytes.end());
   --bytes[ATP_AT_HOPS];
+  const bool has_part = turn.packet.type() == PacketType::kParameter;
+  if (has_part) bytes[kAtPart] = part_said(turn);
   std::vector<Endpoint> found;
   for (const OutPacket& packet : turn.out.packets()) {
     const auto went = turn.out.bytes_of(packet);
     if (is(went, PacketType::kGradient)) continue;  // a sum that was reclaimed
+    if (has_part && went.size() > kAtPart && went[kAtPart] != bytes[kAtPart]) {
+      return object("a PARAMETER left with the part " + std::to_string(went[kAtPart]) +
+                    " instead of " + std::to_string(bytes[kAtPart]));
+    }
     if (!std::equal(went.begin(), went.end(), bytes.begin(), bytes.end())) {
       return object("a downward message was changed");
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "atp/sim/parameter_bytes.h"
+
 namespace atp::sim {
 namespace {
 
@@ -29,12 +31,15 @@ void WorkerJudge::note_parameter(Stream& stream, const PacketView& packet) {
   const auto found = stream.fragments.find(sequence);
   if (found == stream.fragments.end() || found->second.answered) return;
   Fragment& fragment = found->second;
+  const bool may_be_floats = fragment.kind == kFixedKind || fragment.kind == kExactKind;
   const bool is_of_it = fragment.operation == packet.header.operation &&
                         fragment.kind == packet.header.kind &&
-                        fragment.value_count == packet.header.value_count;
+                        fragment.value_count == packet.header.value_count &&
+                        (may_be_floats || !packet.has(ATP_FLAG_FLOAT));
   if (!is_of_it) return;
   fragment.answered = true;
-  stream.indices[sequence + wmax_] = packet.header.next_index;
+  stream.indices[sequence + wmax_] = next_index_of(packet);
+  room_.takes_answer(packet.header.stream, packet.has(ATP_FLAG_COLLISION), packet.bytes[kAtPart]);
   while (!stream.fragments.empty() && stream.fragments.begin()->second.answered) {
     stream.indices.erase(stream.fragments.begin()->first);
     stream.fragments.erase(stream.fragments.begin());
@@ -55,7 +60,7 @@ void WorkerJudge::note_nack(Stream& stream, const PacketView& packet) {
   if (fragment.kind == kFixedKind || fragment.kind == kExactKind) fragment.as_floats = true;
 }
 
-void WorkerJudge::end_turn(Instant now, bool attached, const Outbox& out) {
+void WorkerJudge::end_turn(Instant now, bool attached, std::uint64_t room_cuts, const Outbox& out) {
   const bool may_be_plain = was_attached_ || attached;
   for (const OutPacket& one : out.packets()) {
     const ParsedPacket parsed = parse_packet(out.bytes_of(one));
@@ -65,6 +70,10 @@ void WorkerJudge::end_turn(Instant now, bool attached, const Outbox& out) {
                parsed.view().job() == config_.job) {
       judge_gradient(parsed.view(), one.to, may_be_plain);
     }
+  }
+  if (room_cuts != room_.cuts()) {
+    object("the room was cut " + std::to_string(room_cuts) + " times instead of " +
+           std::to_string(room_.cuts()));
   }
   judge_return(now, attached);
 }
@@ -106,6 +115,7 @@ void WorkerJudge::judge_place(Stream& stream, const PacketView& packet) {
     object("a fragment whose index is not the one that an earlier PARAMETER gave");
   }
   if (sequence >= stream.next) {
+    if (!room_.sends_new(packet.header.stream)) object("a first transmission without room for it");
     stream.next = sequence + 1;
     stream.fragments[sequence] = {.operation = packet.header.operation,
                                   .kind = packet.header.kind,

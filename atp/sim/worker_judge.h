@@ -9,12 +9,14 @@
 
 #include "atp/core/outbox.h"
 #include "atp/core/worker/worker.h"
+#include "atp/sim/worker_judge_room.h"
 
 namespace atp::sim {
 
 // Checks a worker's packets by docs/protocol.md §5, whatever happens to it: their order and how far
-// ahead they are, their index and flags, and the wait before it returns to its tree. The judge sees
-// only the packets that the worker received and sent, and whether it reports that it is attached.
+// ahead they are, their index and flags, its room, and the wait before it returns to its tree. The
+// judge sees only the packets that the worker received and sent, whether it reports that it is
+// attached, and how many cuts of its room it counts.
 // The timing of repeats is not judged here, but their cost is (economy.h).
 class WorkerJudge {
  public:
@@ -22,8 +24,9 @@ class WorkerJudge {
 
   // The worker, which has joined, is about to receive this packet.
   void took(const Endpoint& from, std::span<const std::uint8_t> bytes);
-  // Ends a turn in which these packets were sent; `attached`: whether the worker is attached now.
-  void end_turn(Instant now, bool attached, const Outbox& out);
+  // Ends a turn in which these packets were sent; the worker says whether it is attached now, and
+  // how often its room was cut.
+  void end_turn(Instant now, bool attached, std::uint64_t room_cuts, const Outbox& out);
 
   // The worker has been started again.
   void begin_anew() { *this = WorkerJudge(config_, wmax_, std::move(violations_)); }
@@ -35,7 +38,7 @@ class WorkerJudge {
 
  private:
   WorkerJudge(const WorkerConfig& config, std::uint32_t wmax, std::vector<std::string> violations)
-      : config_(config), wmax_(wmax), violations_(std::move(violations)) {}
+      : config_(config), wmax_(wmax), room_(config, wmax), violations_(std::move(violations)) {}
 
   struct Fragment {
     std::uint32_t operation = 0;
@@ -66,6 +69,7 @@ class WorkerJudge {
   WorkerConfig config_;
   std::uint32_t wmax_;
   std::map<std::uint16_t, Stream> streams_;
+  WorkerJudgeRoom room_;
   bool was_attached_ = true;
   std::uint32_t detachments_ = 0;
   Instant detached_at_{};

@@ -27,7 +27,8 @@ void World::end_turn(HostId id, const Endpoint& from, std::span<const std::uint8
     server_judges_[id].end_turn(now(), from, bytes, *server, outbox_);
   } else {
     const Worker& worker = std::get<Member>(host.node).worker;
-    worker_judges_[number_of_worker(id)].end_turn(now(), worker.attached(), outbox_);
+    const std::uint64_t room_cuts = worker.counters()[WorkerCounter::kRoomCuts];
+    worker_judges_[number_of_worker(id)].end_turn(now(), worker.attached(), room_cuts, outbox_);
   }
 }
 

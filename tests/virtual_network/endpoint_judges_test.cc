@@ -26,12 +26,13 @@ constexpr Instant kStart{std::chrono::seconds(100)};
 struct Of {
   std::uint64_t sequence = 0;
   unsigned flags = 0;
-  std::uint32_t index = 500;
+  std::uint32_t index = 512;
   std::uint32_t next_or_magnitude = 0;
   std::uint32_t operation = 77;
   RankSet ranks = RankSet::of(1);
   std::uint8_t hops = ATP_HOPS;
   std::uint8_t kind = ATP_KIND_SUM_FIXED;
+  std::uint8_t part = 0;
 };
 
 Bytes packet(PacketType type, const Of& of) {
@@ -48,6 +49,7 @@ Bytes packet(PacketType type, const Of& of) {
   h.operation = of.operation;
   h.magnitude = type == PacketType::kGradient ? of.next_or_magnitude : 0;
   h.next_index = type == PacketType::kParameter ? of.next_or_magnitude : 0;
+  h.part = of.part;
   h.kind = of.kind;
   h.hops = of.hops;
   Bytes bytes(atp_packet_bytes(1, h.kind, h.value_count));
@@ -79,21 +81,30 @@ class WorkerCourt {
   void sends(const Of& of, const Endpoint& to = kSwitch) {
     Outbox out;
     out.send(to, packet(PacketType::kGradient, of));
-    judge_.end_turn(now, attached, out);
+    judge_.end_turn(now, attached, room_cuts, out);
   }
   void sends_the_first(std::uint64_t count) {
     for (std::uint64_t sequence = 0; sequence < count; ++sequence) sends({sequence});
   }
   void gets(PacketType type, const Of& of) { judge_.took(kSwitch, packet(type, of)); }
+  // The answer to the oldest, and nothing is sent.
+  void is_answered(std::uint64_t sequence, bool collided, std::uint8_t part = 0) {
+    gets(PacketType::kParameter, {.sequence = sequence,
+                                  .flags = collided ? 1U * ATP_FLAG_COLLISION : 0U,
+                                  .next_or_magnitude = 512,
+                                  .part = part});
+    judge_.end_turn(now, attached, room_cuts, Outbox());
+  }
   void is_attached_after(Duration time, bool now_attached) {
     now += time;
     attached = now_attached;
-    judge_.end_turn(now, attached, Outbox());
+    judge_.end_turn(now, attached, room_cuts, Outbox());
   }
 
   const std::vector<std::string>& violations() const { return judge_.violations(); }
   Instant now = kStart;
   bool attached = true;
+  std::uint64_t room_cuts = 0;  // as the worker counts them
 
  private:
   static WorkerConfig config() {
@@ -110,7 +121,7 @@ class WorkerCourt {
   WorkerJudge judge_;
 };
 
-constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 900};
+constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 1024};
 
 TEST(WorkerJudge, AcceptsAnHonestWorker) {
   WorkerCourt court;
@@ -118,10 +129,10 @@ TEST(WorkerJudge, AcceptsAnHonestWorker) {
   court.gets(PacketType::kParameter, {.kind = ATP_KIND_SUM_PLAIN});  // no answer to it
   court.sends({});
   court.gets(PacketType::kParameter, kAnswerOfTheFirst);
-  court.sends({.sequence = 4, .index = 900});
+  court.sends({.sequence = 4, .index = 1024});
   court.gets(PacketType::kNack, {.sequence = 2, .flags = ATP_FLAG_FLOAT});
   court.sends({.sequence = 2, .flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT}, kServer);
-  court.gets(PacketType::kParameter, {.sequence = 1, .next_or_magnitude = 500});
+  court.gets(PacketType::kParameter, {.sequence = 1, .next_or_magnitude = 512});
   court.gets(PacketType::kNack, {.sequence = 5, .operation = 0});
   court.sends({.sequence = 5, .flags = ATP_FLAG_RESEND});
   court.is_attached_after(std::chrono::milliseconds(1), false);
@@ -129,6 +140,25 @@ TEST(WorkerJudge, AcceptsAnHonestWorker) {
   court.is_attached_after(std::chrono::milliseconds(1), true);
   court.is_attached_after(std::chrono::milliseconds(1), false);
   court.is_attached_after(std::chrono::milliseconds(250), true);
+  EXPECT_THAT(court.violations(), IsEmpty());
+}
+
+// Four are in flight when the first answer collides, so the room is four, until the part that the
+// switches say halves it.
+void fill_a_room_of_two(WorkerCourt& court) {
+  court.sends_the_first(4);
+  court.room_cuts = 1;
+  court.is_answered(0, true, 8);
+  court.is_answered(1, false, 4);
+  court.is_answered(2, false);
+}
+
+TEST(WorkerJudge, AcceptsAWorkerThatKeepsToItsRoom) {
+  WorkerCourt court;
+  fill_a_room_of_two(court);
+  court.sends({.sequence = 4});
+  court.is_answered(3, false);
+  court.sends({.sequence = 5});
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
@@ -184,6 +214,26 @@ TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
          c.sends({.operation = 78});
        },
        "a repeat as another operation"},
+      {"more in flight than the room",
+       [](WorkerCourt& c) {
+         fill_a_room_of_two(c);
+         c.sends({.sequence = 4});
+         c.sends({.sequence = 5});
+       },
+       "without room for it"},
+      {"the room is not cut by the first collision",
+       [](WorkerCourt& c) {
+         c.sends_the_first(4);
+         c.is_answered(0, true);
+       },
+       "cut 0 times instead of 1"},
+      {"the room is cut without a collision",
+       [](WorkerCourt& c) {
+         c.sends_the_first(4);
+         c.room_cuts = 1;
+         c.is_answered(0, false);
+       },
+       "cut 1 times instead of 0"},
       {"a rank returns a second time too soon",
        [](WorkerCourt& c) {
          for (const int wait : {1, 1, 1, 249}) {
@@ -232,8 +282,9 @@ class ServerCourt {
   Server server_{config()};
 };
 
-constexpr Of kResult{.next_or_magnitude = 500};
-const Of kMoved{.flags = ATP_FLAG_COLLISION, .next_or_magnitude = atp_fmix32(501)};
+constexpr Of kResult{.next_or_magnitude = 512};
+const std::uint32_t kNext = atp_fmix32(513) & 0xffffff00;
+const Of kMoved{.flags = ATP_FLAG_COLLISION, .next_or_magnitude = kNext};
 
 TEST(ServerJudge, AcceptsAnHonestServer) {
   ServerCourt court;
@@ -241,19 +292,21 @@ TEST(ServerJudge, AcceptsAnHonestServer) {
   court.completes(kMoved);
   court.now += std::chrono::milliseconds(1);
   court.answers(kWorker, PacketType::kParameter, kMoved, {kSwitch, kWorker});
-  court.answers(kSwitch, PacketType::kNack, {.sequence = 4, .index = atp_fmix32(501)}, {kSwitch});
+  court.answers(kSwitch, PacketType::kNack, {.sequence = 4, .index = kNext}, {kSwitch});
   court.answers(kSwitch, PacketType::kFlush, {.sequence = 1}, {kSwitch});
-  court.completes({.sequence = 4, .index = atp_fmix32(501), .next_or_magnitude = atp_fmix32(501)});
+  court.completes({.sequence = 4, .index = kNext, .next_or_magnitude = kNext});
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
 TEST(ServerJudge, ObjectsToPacketsThatNoServerMaySend) {
   const Case<ServerCourt> cases[] = {
       {"an index stays",
-       [](ServerCourt& c) { c.completes({.flags = ATP_FLAG_COLLISION, .next_or_magnitude = 500}); },
+       [](ServerCourt& c) { c.completes({.flags = ATP_FLAG_COLLISION, .next_or_magnitude = 512}); },
        "stays after a collision"},
-      {"an index moves", [](ServerCourt& c) { c.completes({.next_or_magnitude = 501}); },
+      {"an index moves", [](ServerCourt& c) { c.completes({.next_or_magnitude = 768}); },
        "moves by itself"},
+      {"the server says a part",
+       [](ServerCourt& c) { c.completes({.next_or_magnitude = 512, .part = 1}); }, "has a part"},
       {"a move is forgotten",
        [](ServerCourt& c) {
          c.completes(kMoved);

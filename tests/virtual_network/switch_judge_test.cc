@@ -116,6 +116,12 @@ Bytes at_index(Bytes bytes, std::uint32_t index) {
   return bytes;
 }
 
+Bytes with_part_1(std::uint64_t sequence) {
+  Bytes bytes = parameter(ranks({0}), sequence);
+  bytes[ATP_AT_PART] = 1;
+  return bytes;
+}
+
 TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
   const Case cases[] = {
       {"a sum does not leave",
@@ -221,6 +227,31 @@ TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
                 [](SentPackets& sent) { flip_flags(sent, ATP_FLAG_ECN); });
        },
        "was changed"},
+      {"a PARAMETER says another part than the job's",
+       [](Court& c) {
+         c.take(kServer, parameter(ranks({0}), 0),
+                [](SentPackets& sent) { --sent[0].bytes[ATP_AT_PART]; });
+       },
+       "with the part 47 instead of 48"},
+      {"a PARAMETER says a larger part than the one that came",
+       [](Court& c) { c.take(kServer, parameter(ranks({0}), 0), with_part_1(0)); },
+       "with the part 48 instead of 1"},
+      {"a PARAMETER says a larger part than the quota",
+       [](Court& c) {
+         SwitchConfig with_quota = config();
+         with_quota.sharing.quota = 10;
+         c.judge = SwitchJudge{with_quota, kOwn, kWmax};
+         c.take(kServer, parameter(ranks({0}), 0));
+       },
+       "with the part 48 instead of 10"},
+      {"a PARAMETER's part is changed although jobs have none",
+       [](Court& c) {
+         SwitchConfig first_come = config();
+         first_come.sharing.first_come = true;
+         c.judge = SwitchJudge{first_come, kOwn, kWmax};
+         c.take(kServer, parameter(ranks({0}), 0));
+       },
+       "with the part 48 instead of 0"},
       {"a stranger's PARAMETER is forwarded",
        [](Court& c) {
          const Bytes bytes = parameter(ranks({0}), 0);
