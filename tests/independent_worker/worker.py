@@ -148,7 +148,7 @@ class Worker(Member):
         if slot in stream.indexes:
             return stream.indexes[slot]
         if self.linear:
-            return -(-((stream.number * self.wmax + slot) % self.linear << 32) // self.linear)
+            return -(-((stream.number * self.wmax + slot) % self.linear << 24) // self.linear) << 8
         return fmix32(fmix32(fmix32(self.ids[0]) ^ self.ids[1]) ^ (stream.number * 65536 + slot))
 
     def send_new(self, stream, now):  # Order; Congestion, rules 1, 7; Packets from above, 5
@@ -184,7 +184,7 @@ class Worker(Member):
             return  # Packets from above, rule 2
         stream = fragment.stream
         del stream.outstanding[packet.sequence]
-        stream.indexes[packet.sequence % self.wmax] = packet.next_index
+        stream.indexes[packet.sequence % self.wmax] = packet.next_index_and_part & 0xFFFFFF00
         for exact in (True, False):  # the highest answered: of all, and of those not exact
             if exact or fragment.kind != EXACT:
                 stream.newest[exact] = max(stream.newest[exact], packet.sequence)
