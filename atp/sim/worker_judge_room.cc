@@ -46,7 +46,7 @@ void WorkerJudgeRoom::takes_answer(std::uint16_t stream, bool collided, std::uin
 void WorkerJudgeRoom::note_part(std::uint64_t part) {
   const std::uint64_t before = std::exchange(part_, part);
   if (!room_ || before == 0 || part == before) return;
-  room_ = std::max(kLeastRoom, (2 * *room_ * part + before) / (2 * before));
+  set(std::max(kLeastRoom, (2 * *room_ * part + before) / (2 * before)));
 }
 
 void WorkerJudgeRoom::begin_round() {
@@ -61,11 +61,17 @@ void WorkerJudgeRoom::end_round() {
   clean_rounds_ = is_clean ? clean_rounds_ + 1 : 0;
   const bool grows = clean_rounds_ == kRoundsToGrow;
   if (grows) clean_rounds_ = 0;
-  room_ = std::max(shrunk + (grows ? 1 : 0), least());
-  if (*room_ < before) ++cuts_;
-  if (*room_ >= most_) return room_.reset();  // the streams' windows bound it anyway
+  const std::uint64_t after = std::max(shrunk + (grows ? 1 : 0), least());
+  if (after < before) ++cuts_;
   uncounted_ = is_clean ? 0 : in_flight_;
   begin_round();
+  set(after);
+}
+
+// What allows each stream a whole window is no bound any more.
+void WorkerJudgeRoom::set(std::uint64_t room) {
+  room_ = room;
+  if (room >= most_) room_.reset();
 }
 
 std::uint64_t WorkerJudgeRoom::least() const {

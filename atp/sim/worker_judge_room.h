@@ -29,6 +29,7 @@ class WorkerJudgeRoom {
   void begin_round();
   void end_round();
   void note_part(std::uint64_t part);
+  void set(std::uint64_t room);
   std::uint64_t least() const;  // at the end of a round
 
   bool has_room_;
