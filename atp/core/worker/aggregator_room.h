@@ -46,6 +46,7 @@ class AggregatorRoom {
 
  private:
   void scale(std::uint64_t part, std::uint64_t before);
+  void set(std::uint64_t fragments);
   bool bound(std::uint64_t in_flight);
   bool ends_round(bool collided);
   bool end_round(std::uint64_t in_flight);

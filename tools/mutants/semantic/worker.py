@@ -237,16 +237,22 @@ SCARCITY = [
         "",
     ),
     Rule(
+        "a room that is bounded again counts what it counted before",
+        ROOM,
+        "  ignored_ = answered_ = collided_ = clean_rounds_ = 0;\n",
+        "",
+    ),
+    Rule(
         "the room may be much less than the part",
         ROOM,
-        "std::max({fragments_, kLeast, floor});",
-        "std::max(fragments_, kLeast);",
+        "set(std::max(after, floor));",
+        "set(after);",
     ),
     Rule(
         "the room may be less than two",
         ROOM,
-        "std::max({fragments_, kLeast, floor});",
-        "std::max(fragments_, floor);",
+        "fragments_ = std::max(fragments, kLeast);",
+        "fragments_ = fragments;",
     ),
     Rule(
         "a worker keeps room for the whole part at each of several servers",
