@@ -121,7 +121,6 @@ struct atp_header {
   atp_u32 operation;
   atp_u32 magnitude;  /* GRADIENT, else 0 */
   atp_u32 next_index; /* PARAMETER, else 0 */
-  atp_u8 part;        /* PARAMETER, else 0; atp_part_of() */
   atp_u8 kind;        /* atp_kind */
   atp_u8 hops;        /* nodes that may still pass it on */
   atp_u16 tenant;     /* whose job it is, as the driver has numbered them; 0: no keys */
@@ -176,10 +175,10 @@ static inline atp_u32 atp_part_of(atp_u8 part) {
   return part < 16 ? part : (16U + (part & 15U)) << ((part >> 4) - 1);
 }
 static inline atp_u8 atp_part_code(atp_u32 aggregators) {
-  atp_u32 shift = 0;
-  while (aggregators >> shift > 31 && shift < 15) ++shift;
-  if (shift == 15) return 255;
-  return (atp_u8)(aggregators < 16 ? aggregators : (shift << 4) + (aggregators >> shift));
+  atp_u32 shift; /* of the leading one, from bit 4 */
+  if (aggregators < 16) return (atp_u8)aggregators;
+  shift = 27U - (atp_u32)__builtin_clz(aggregators);
+  return shift > 14 ? 255 : (atp_u8)((shift << 4) + (aggregators >> shift));
 }
 
 /* The whole UDP payload of a packet that carries values. */
@@ -201,7 +200,6 @@ static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
   h->operation = atp_load32(p + ATP_AT_OPERATION);
   h->magnitude = h->type == ATP_PARAMETER ? 0 : atp_load32(p + ATP_AT_MAGNITUDE);
   h->next_index = h->type == ATP_PARAMETER ? atp_load32(p + ATP_AT_NEXT_INDEX) & ATP_INDEX_BITS : 0;
-  h->part = h->type == ATP_PARAMETER ? p[ATP_AT_PART] : 0;
   h->kind = p[ATP_AT_KIND];
   h->hops = p[ATP_AT_HOPS];
   h->tenant = atp_load16(p + ATP_AT_TENANT);
@@ -220,7 +218,7 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store32(p + ATP_AT_AGGREGATOR_INDEX, h->aggregator_index);
   atp_store32(p + ATP_AT_OPERATION, h->operation);
   atp_store32(p + ATP_AT_MAGNITUDE,
-              h->type == ATP_PARAMETER ? (h->next_index & ATP_INDEX_BITS) | h->part : h->magnitude);
+              h->type == ATP_PARAMETER ? h->next_index & ATP_INDEX_BITS : h->magnitude);
   p[ATP_AT_KIND] = h->kind;
   p[ATP_AT_HOPS] = h->hops;
   atp_store16(p + ATP_AT_TENANT, h->tenant);

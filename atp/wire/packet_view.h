@@ -86,6 +86,8 @@ struct PacketView {
   std::size_t switches_passed() const {
     return header.hops <= ATP_HOPS ? std::size_t{ATP_HOPS} - header.hops : std::size_t{ATP_HOPS};
   }
+  // Of a PARAMETER: how many aggregators the job may have, as atp_part_of() reads it.
+  std::uint8_t part() const { return bytes[ATP_AT_PART]; }
   JobKey job() const { return {header.job, header.incarnation, header.tenant}; }
   Identity identity() const { return {job(), header.stream, header.sequence, header.operation}; }
 };

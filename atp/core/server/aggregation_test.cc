@@ -25,7 +25,6 @@ TEST(Aggregation, ACompleteSumFromASwitchIsAnsweredAtOnceToAllBehindIt) {
   EXPECT_EQ(sent[0].header.operation, kTestOperation);
   EXPECT_EQ(sent[0].header.aggregator_index, kTestIndex);
   EXPECT_EQ(sent[0].header.next_index, kTestIndex & ATP_INDEX_BITS);
-  EXPECT_EQ(sent[0].header.part, 0u) << "only switches have parts";
   EXPECT_EQ(sent[0].header.flags, 0);
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompletedByOnePacket), 1u);
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompletedByServer), 0u);

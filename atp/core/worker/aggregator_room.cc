@@ -2,12 +2,17 @@
 
 #include <algorithm>
 
+#include "atp/wire/packet.h"
+
 namespace atp {
 
 // What collided with the old part says how much of the new one can be used, so that nobody has to
 // find it again when a job comes or ends.
-void AggregatorRoom::scale(std::uint64_t part, std::uint64_t before) {
-  set((fragments_ * part + before / 2) / before);
+void AggregatorRoom::change_part(std::uint8_t said) {
+  const std::uint64_t part = atp_part_of(said);
+  const std::uint64_t before = atp_part_of(said_);
+  said_ = said;
+  if (before != 0 && bounded()) set((fragments_ * part + before / 2) / before);
 }
 
 void AggregatorRoom::set(std::uint64_t fragments) {
@@ -44,7 +49,7 @@ bool AggregatorRoom::end_round(std::uint64_t in_flight) {
     clean_rounds_ = 0;
   }
   // With more in flight than this, the aggregators would be so full that many fragments collide.
-  const std::uint64_t floor = part_ * 5 / (8 * servers_);
+  const std::uint64_t floor = std::uint64_t{atp_part_of(said_)} * 5 / (8 * servers_);
   set(std::max(after, floor));
   answered_ = 0;
   collided_ = 0;

@@ -25,11 +25,10 @@ class AggregatorRoom {
   bool bounded() const { return fragments_ != kNoBound; }
   std::uint64_t fragments() const { return fragments_; }
 
-  // A switch has said how many aggregators the job may have.
-  void on_part(std::uint64_t aggregators) {
-    if (aggregators == part_) return;
-    if (part_ != 0 && bounded()) scale(aggregators, part_);
-    part_ = aggregators;
+  // An answer says this about the job's part of the aggregators (docs/protocol.md §3, *Header*,
+  // rule 8; 0: nothing).
+  void on_part(std::uint8_t said) {
+    if (said != said_ && said != 0) change_part(said);
   }
   // A fragment was sent for the first time.
   void on_send() { answered_since_send_ = 0; }
@@ -45,7 +44,7 @@ class AggregatorRoom {
   bool operator==(const AggregatorRoom&) const = default;
 
  private:
-  void scale(std::uint64_t part, std::uint64_t before);
+  void change_part(std::uint8_t said);
   void set(std::uint64_t fragments);
   bool bound(std::uint64_t in_flight);
   bool ends_round(bool collided);
@@ -53,7 +52,7 @@ class AggregatorRoom {
 
   std::uint64_t most_ = 0;  // 0: no bound for ever
   std::uint64_t servers_ = 1;
-  std::uint64_t part_ = 0;  // as said last; 0: nobody has
+  std::uint8_t said_ = 0;
   std::uint64_t fragments_ = kNoBound;
   std::uint64_t answered_since_send_ = 0;
   std::uint64_t ignored_ = 0;       // answers to come that are to fragments sent before the cut

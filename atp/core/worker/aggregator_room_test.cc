@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "atp/wire/packet.h"
+
 namespace atp {
 namespace {
 
@@ -120,7 +122,7 @@ TEST(AggregatorRoom, IsAtLeastFiveEighthsOfThePartWhenARoundHasEnded) {
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
     AggregatorRoom room(kMost, c.servers);
-    if (c.part != 0) room.on_part(c.part);
+    room.on_part(atp_part_code(c.part));
     answers(room, 1, 1, 9);
     ASSERT_EQ(room.fragments(), 10u) << "as many as were in flight";
     EXPECT_EQ(answers(room, 10, c.collided), c.fragments < 10 ? 1 : 0);
@@ -130,18 +132,18 @@ TEST(AggregatorRoom, IsAtLeastFiveEighthsOfThePartWhenARoundHasEnded) {
 
 TEST(AggregatorRoom, ChangesAsThePartDoes) {
   AggregatorRoom room = room_of(10);
-  room.on_part(30);
+  room.on_part(atp_part_code(30));
   EXPECT_EQ(room.fragments(), 10u) << "nothing was said before";
-  room.on_part(20);
+  room.on_part(atp_part_code(20));
   EXPECT_EQ(room.fragments(), 7u);
-  room.on_part(20);
-  room.on_part(30);
+  room.on_part(atp_part_code(20));
+  room.on_part(atp_part_code(30));
   EXPECT_EQ(room.fragments(), 11u) << "rounded to the nearest";
-  room.on_part(1);
+  room.on_part(atp_part_code(1));
   EXPECT_EQ(room.fragments(), AggregatorRoom::kLeast);
   AggregatorRoom unbounded(kMost);
-  unbounded.on_part(20);
-  unbounded.on_part(2);
+  unbounded.on_part(atp_part_code(20));
+  unbounded.on_part(atp_part_code(2));
   EXPECT_FALSE(unbounded.bounded());
 }
 

@@ -120,7 +120,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   membership_.on_answer(turn);
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
-  if (packet.header.part != 0) room_.on_part(atp_part_of(packet.header.part));
+  room_.on_part(packet.part());
   if (room_.on_answer(packet.has(ATP_FLAG_COLLISION), [this] { return in_flight(); })) {
     turn.count(WorkerCounter::kRoomCuts);
   }

@@ -145,8 +145,8 @@ class WorkerScript {
     h.type = ATP_PARAMETER;
     h.flags = flags;
     h.next_index = next_index == 0 ? h.aggregator_index : next_index;
-    h.part = part;
     write_packet_head(bytes.data(), h, RankSet::first(3));
+    bytes[ATP_AT_PART] = part;
     for (std::size_t i = 0; i < std::min<std::size_t>(sums.size(), h.value_count); ++i) {
       atp_store32(bytes.data() + atp_body_offset(1) + 4 * i, static_cast<std::uint32_t>(sums[i]));
     }

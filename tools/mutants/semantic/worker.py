@@ -257,26 +257,20 @@ SCARCITY = [
     Rule(
         "a worker keeps room for the whole part at each of several servers",
         ROOM,
-        "part_ * 5 / (8 * servers_);",
-        "part_ * 5 / 8;",
+        " * 5 / (8 * servers_);",
+        " * 5 / 8;",
     ),
     Rule(
         "the room stays as it is when the part changes",
-        "atp/core/worker/aggregator_room.h",
-        "    if (part_ != 0 && bounded()) scale(aggregators, part_);\n",
+        ROOM,
+        "  if (before != 0 && bounded()) set((fragments_ * part + before / 2) / before);\n",
         "",
     ),
     Rule(
-        "the room is scaled although nobody has said a part before",
-        "atp/core/worker/aggregator_room.h",
-        "if (part_ != 0 && bounded())",
-        "if (bounded())",
-    ),
-    Rule(
         "a PARAMETER without a part says that the part is none",
-        RECEIVE,
-        "  if (packet.header.part != 0) room_.on_part",
-        "  room_.on_part",
+        "atp/core/worker/aggregator_room.h",
+        "if (said != said_ && said != 0)",
+        "if (said != said_)",
     ),
 ]
 
