@@ -48,12 +48,13 @@ Bytes packet(PacketType type, const Of& of) {
   h.aggregator_index = of.index;
   h.operation = of.operation;
   h.magnitude = type == PacketType::kGradient ? of.next_or_magnitude : 0;
-  h.next_index = type == PacketType::kParameter ? of.next_or_magnitude : 0;
-  h.part = of.part;
   h.kind = of.kind;
   h.hops = of.hops;
   Bytes bytes(atp_packet_bytes(1, h.kind, h.value_count));
   write_packet_head(bytes.data(), h, of.ranks);
+  if (type == PacketType::kParameter) {
+    atp_store32(&bytes[ATP_AT_NEXT_INDEX], of.next_or_magnitude | of.part);
+  }
   return bytes;
 }
 
