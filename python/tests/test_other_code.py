@@ -26,9 +26,12 @@ NAMES_GLOO = {
     "rank without shards: over all but Gloo a GPU, without one an error (docs/torch.md)",
     "distributed/_shard/sharded_tensor/api.py": "gather() takes the first device of the backend "
     "that is not the CPU: atp has only those that torch was built for; to(): as for `.device`",
+    "distributed/_transport/_bootstrap.py": "an example in a docstring",
     "distributed/algorithms/ddp_comm_hooks/ddp_zero_hook.py": "refuses to overlap over Gloo; "
     "atp can with hook_with_zero_step, and refuses the interleaved one",
     "distributed/checkpoint/_async_process_executor.py": "a group of its own, over Gloo",
+    "distributed/debug/_debug_handlers.py": "the debug server's /fr_trace shows Gloo's records "
+    "unless ?backend= names another backend",
     "distributed/device_mesh.py": "with GPUs, a mesh over Gloo gets a group of its own; over atp "
     "it uses the default group",
     "distributed/distributed_c10d.py": "monitored_barrier and _set_pg_timeout, which have other "
@@ -68,7 +71,8 @@ def test_a_sharded_tensor_is_gathered(ranks):
         tensor = sharded_tensor.full(spec, (10, 4), 3.0)
         whole = torch.empty(10, 4) if rank == 0 else None
         if asks_for_a_gpu:  # torch does, for any backend but Gloo, if it was built for CUDA
-            with pytest.raises(RuntimeError, match="NVIDIA driver"):
+            # What it says depends on whether this process's parent has asked for one, too.
+            with pytest.raises(RuntimeError, match="NVIDIA driver|Cannot re-initialize CUDA"):
                 tensor.gather(0, whole)
             return True
         tensor.gather(0, whole)
