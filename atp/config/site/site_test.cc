@@ -118,6 +118,8 @@ TEST(Site, EveryErrorNamesFileLineAndKey) {
        "f:21: racks[2].hosts[1].address:", "is missing"},
       {"port out of range", "port: 6000", "port: 66000",
        "f:8: racks[0].switch.port:", "a whole number from 1 to 65535"},
+      {"more places than a fragment has", "port: 6000", "port: 6000, places: 17",
+       "f:8: racks[0].switch.places:", "a whole number from 1 to 16"},
       {"window that is not a power of two", "window: 64", "window: 65",
        "f:22: servers[1].window:", "a power of two"},
       {"ranks that are not a number", "ranks: 2", "ranks: two",
