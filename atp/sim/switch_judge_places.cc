@@ -9,7 +9,7 @@
 namespace atp::sim {
 namespace {
 
-constexpr std::uint32_t kLeastClaimsOfPeriod = 256;
+constexpr std::uint32_t kLeastClaimsOfPeriod = 64;
 
 // How far the home is from the beginning of its region. The golden ratio's fraction keeps the
 // tenants' beginnings apart.

@@ -70,10 +70,10 @@ def test_jobs_that_are_not_alike(tmp_path):
         publish(tmp_path / name, rows, neighbours.plot(rows, series, columns[0], label))
 
 
-def test_a_job_that_ignores_collisions_leaves_the_others_their_share():
+def test_a_job_that_ignores_collisions_leaves_the_others_more_than_without_parts():
     rows = {row["rules"]: row for row in neighbours.measure_deaf([128], 24)}
-    assert rows["ours"]["least_other"] > 0.85
-    assert rows["no part"]["least_other"] < rows["ours"]["least_other"]
+    assert rows["ours"]["least_other"] > 0.4
+    assert rows["no part"]["least_other"] < rows["ours"]["least_other"] / 2
 
 
 def test_a_weight_makes_a_short_job_faster():

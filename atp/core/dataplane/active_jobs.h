@@ -11,7 +11,7 @@ namespace atp {
 
 class ActiveJobs {
  public:
-  static constexpr std::uint32_t kPeriod = 256;  // claims, at least
+  static constexpr std::uint32_t kPeriod = 64;  // claims, at least
   using Period = std::uint64_t;
 
   explicit ActiveJobs(std::uint32_t aggregators) : claims_(std::max(aggregators, kPeriod)) {}
