@@ -46,7 +46,6 @@ TEST(SwitchParts, AJobGetsNoMoreThanItsPartWhileAnotherFindsNone) {
       {"a job within its part may claim", {.quota = 40}, {3, 1}, 40, 16, 24, true},
       {"a lighter job is beyond its part", {.quota = 40}, {1, 3}, 40, 20, 24, false},
       {"a quota is less than a part, so nobody contends", {.quota = 10}, {1, 9}, 10, 10, 10, true},
-      {"no part is less than one", {.quota = 63}, {1, 1000}, 60, 1, 4, false},
       {"a region has no parts", {.partitions = 2}, {1, 1000}, 32, 32, 32, true},
   };
   for (const Row& row : rows) {
@@ -118,17 +117,33 @@ TEST(SwitchParts, AParameterSaysHowManyAggregatorsTheJobMayHave) {
   }
 }
 
+// There is room for two jobs, each of the tenant with its number, unless the test says otherwise.
+struct Two : Jobs {
+  explicit Two(
+      const Quotas* quotas,
+      TenantOf tenant = [](std::uint32_t job) { return static_cast<std::uint16_t>(job); })
+      : Jobs(of_two(quotas), tenant) {}
+  // So that nothing is left of the first one's tree.
+  void replace(std::uint32_t job, std::uint32_t by) {
+    depart(job);
+    enter(by);
+    ASSERT_EQ(node.trees(), 2u);
+  }
+  static SwitchConfig of_two(const Quotas* quotas) {
+    SwitchConfig config = full_sets({}, quotas);
+    config.max_trees = 2;
+    return config;
+  }
+};
+
 TEST(SwitchParts, AJobCountsUntilAWholePeriodHasPassedWithoutIt) {
   for (const bool departs : {false, true}) {
     SCOPED_TRACE(departs);
-    Jobs rig(full_sets({}, nullptr), [](std::uint32_t) -> std::uint16_t { return 0; });
+    Two rig(nullptr);
     for (const std::uint32_t job : {1, 2}) rig.enter(job);
     ASSERT_TRUE(rig.keeps(2, 0)) << "claim number 0";
     rig.answer(2, 0);
-    if (departs) {
-      rig.depart(2);
-      rig.enter(3);  // it has not claimed
-    }
+    if (departs) rig.replace(2, 3);  // which has not claimed
     ASSERT_TRUE(rig.keeps(1, 1));
     for (std::uint32_t claim = 2; claim < 2 * ActiveJobs::kPeriod; ++claim) {
       EXPECT_EQ(said(rig, 1, claim - 1), 32u) << claim;
@@ -136,6 +151,58 @@ TEST(SwitchParts, AJobCountsUntilAWholePeriodHasPassedWithoutIt) {
     }
     EXPECT_EQ(said(rig, 1, 2 * ActiveJobs::kPeriod - 1), 64u);
   }
+}
+
+TEST(SwitchParts, AJobThatIsGoneCountsBesideTheNextOne) {
+  Two rig(nullptr);
+  for (const std::uint32_t job : {1, 2}) {
+    rig.enter(job);
+    ASSERT_TRUE(rig.keeps(job, 0));
+  }
+  rig.answer(2, 0);
+  rig.replace(2, 3);
+  EXPECT_EQ(said(rig, 1, 0), 32u) << "the new one has not claimed";
+  EXPECT_EQ(said(rig, 3, 0), 21u) << "but would have a part";
+  ASSERT_TRUE(rig.keeps(3, 1));
+  EXPECT_EQ(said(rig, 1, 0), 21u);
+}
+
+TEST(SwitchParts, AJobThatComesBackWithAnotherWeightCountsWithThatOne) {
+  TestQuotas quotas;
+  Two rig(&quotas);
+  for (const std::uint32_t job : {1, 2}) {
+    rig.enter(job);
+    ASSERT_TRUE(rig.keeps(job, 0));
+  }
+  rig.replace(1, 3);
+  quotas.by_tenant[1].weight = 3;
+  rig.replace(3, 1);
+  EXPECT_EQ(said(rig, 1, 0), 48u);
+  EXPECT_EQ(said(rig, 2, 0), 16u);
+}
+
+TEST(SwitchParts, NoPartIsLessThanOne) {
+  TestQuotas quotas;
+  quotas.by_tenant[2].weight = 1000;
+  Two rig(&quotas);
+  for (const std::uint32_t job : {1, 2}) {
+    rig.enter(job);
+    ASSERT_TRUE(rig.keeps(job, 0));
+  }
+  EXPECT_EQ(said(rig, 1, 0), 1u);
+}
+
+TEST(SwitchParts, ATenantsJobsThatAreGoneHaveNoPartOfItsAggregators) {
+  TestQuotas quotas;
+  quotas.by_tenant[1].aggregators = 12;
+  Two rig(&quotas, [](std::uint32_t job) -> std::uint16_t { return job < 3 ? 1 : 2; });
+  for (const std::uint32_t job : {1, 2}) rig.enter(job);
+  ASSERT_TRUE(rig.keeps(1, 0));
+  EXPECT_EQ(said(rig, 1, 0), 6u);
+  rig.replace(2, 3);
+  EXPECT_EQ(said(rig, 1, 1), 12u);
+  rig.replace(3, 2);
+  EXPECT_EQ(said(rig, 1, 2), 6u);
 }
 
 // Every fragment finds a free one of eight aggregators.

@@ -222,7 +222,9 @@ TEST(SwitchSharing, ANewQuotaOfATenantHoldsForJobsThatBeginAndCountsWhatIsHeld) 
 // Ranks, number, incarnation, streams, sequence, operation and index are all the same.
 TEST(SwitchSharing, JobsOfThreeTenantsWithTheSameNumberHaveNothingInCommon) {
   constexpr std::uint16_t kTenants = 3;
-  Rig rig;
+  SwitchConfig with = config();
+  with.sharing.quota = 1;  // for each of them
+  Rig rig(with);
   const auto of = [](Bytes bytes, std::uint16_t tenant) {
     return of_job(std::move(bytes), kJob.job, kJob.incarnation, tenant);
   };

@@ -93,6 +93,28 @@ TEST(StalledFragments, AnOvertakenFragmentIsAskedForEvenIfNothingOfItArrived) {
   }
 }
 
+TEST(StalledFragments, WhatHasNotArrivedIsAskedForWhereAParameterHasMovedIt) {
+  for (const std::uint8_t flags : {0, int{ATP_FLAG_COLLISION}}) {
+    SCOPED_TRACE(int{flags});
+    ServerHarness h = ServerHarness::behind_switch(2);
+    const std::uint64_t wmax = ServerHarness::small_config().wmax;
+    const auto complete = [&](std::uint64_t sequence) {
+      h.gradient(kTestSwitch, {.sequence = sequence, .ranks = RankSet::first(2), .flags = flags});
+      return h.take(PacketType::kParameter).at(0).header.next_index;
+    };
+    const std::uint32_t next = complete(0);
+    for (std::uint64_t sequence = 1; sequence < wmax; ++sequence) complete(sequence);
+    complete(wmax + 1);
+    h.advance(milliseconds(100));
+    const auto sent = h.take();
+    ASSERT_GE(sent.size(), 2u);
+    for (const Sent& s : sent) {
+      EXPECT_EQ(s.header.sequence, wmax);
+      EXPECT_EQ(s.header.aggregator_index, next) << "the workers know no other bits of it";
+    }
+  }
+}
+
 TEST(StalledFragments, AFragmentThatWaitsInTheSwitchForASlowPeerIsLeftAlone) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = RankSet::first(2)});

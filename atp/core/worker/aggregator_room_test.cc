@@ -157,6 +157,33 @@ TEST(AggregatorRoom, HasNoBoundAnyMoreWhenItHoldsAllThatTheStreamsMaySend) {
   EXPECT_EQ(room.fragments(), 12u);
 }
 
+TEST(AggregatorRoom, ThatIsBoundedAgainBeginsAnew) {
+  const struct {
+    const char* name;  // what it counted before
+    std::uint64_t answers, collided;
+  } cases[] = {{"the answers of a round", 9, 0},
+               {"its collisions", 9, 3},
+               {"rounds without collisions", 10 * (AggregatorRoom::kCleanRounds - 1), 0},
+               {"answers to what was sent before a cut", 10, 1}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    AggregatorRoom room = room_of(10);
+    room.on_part(atp_part_code(8));
+    answers(room, c.answers, c.collided, 9);
+    room.on_part(atp_part_code(64));
+    ASSERT_FALSE(room.bounded());
+    room.on_part(atp_part_code(8));
+    answers(room, 1, 1, 9);
+    ASSERT_EQ(room.fragments(), 10u);
+    AggregatorRoom clean = room;
+    EXPECT_EQ(answers(clean, 10), 0);
+    EXPECT_EQ(clean.fragments(), 10u);
+    EXPECT_EQ(answers(room, 9, 1), 0) << "the round is not over";
+    EXPECT_EQ(answers(room, 1), 1);
+    EXPECT_EQ(room.fragments(), 9u);
+  }
+}
+
 TEST(AggregatorRoom, ThatIsSwitchedOffNeverHasABound) {
   AggregatorRoom room;
   EXPECT_EQ(answers(room, 100, 100, 10), 0);

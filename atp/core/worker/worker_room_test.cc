@@ -93,6 +93,16 @@ TEST_F(WorkerRoom, IsNotMuchLessThanThePartHoweverManyCollide) {
   EXPECT_EQ(in_flight.size(), kWmax) << "0 says nothing";
 }
 
+TEST_F(WorkerRoom, IsForAnEqualShareOfThePartAtEachOfSeveralServers) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.servers = 2;
+  join(config);
+  submit(1000);
+  say_part(16);
+  answer(200, ATP_FLAG_COLLISION);
+  EXPECT_EQ(in_flight.size(), 5u);
+}
+
 TEST_F(WorkerRoom, OperationsEndHoweverManyCollide) {
   join();
   submit(100);

@@ -161,6 +161,12 @@ PARTS = [
         "return entry.in_use();",
     ),
     Rule(
+        "a job that is active keeps the weight that it had",
+        "atp/core/dataplane/shares.cc",
+        "  active_.reweigh(entry.active, entry.weight, weight);\n",
+        "",
+    ),
+    Rule(
         "a PARAMETER does not say the part",
         "atp/core/dataplane/downward.cc",
         "turn.state.trees.shares().part_to_say(tree.share())",

@@ -261,6 +261,13 @@ SCARCITY = [
         " * 5 / 8;",
     ),
     Rule(
+        "a worker's room knows nothing of other servers",
+        WORKER,
+        "room_ = AggregatorRoom(std::uint64_t{agreed().wmax} * config_.stream_count, "
+        "config_.servers);",
+        "room_ = AggregatorRoom(std::uint64_t{agreed().wmax} * config_.stream_count);",
+    ),
+    Rule(
         "the room stays as it is when the part changes",
         ROOM,
         "  if (before != 0 && bounded()) set((fragments_ * part + before / 2) / before);\n",
