@@ -42,9 +42,10 @@ if dist.get_rank() == 2:
 try:
     dist.all_reduce(torch.ones(25000))
 finally:
-    while dist.get_rank() == 0 and len(glob.glob(os.environ["ATP_FLIGHT_RECORDER"] + "/atp_rank_*")) < 3:
-        time.sleep(0.01)
     if dist.get_rank() == 0:
+        written = os.environ["ATP_FLIGHT_RECORDER"] + "/atp_rank_[0-3]"
+        while len(glob.glob(written)) < 3:
+            time.sleep(0.01)
         os.kill(os.getppid(), signal.SIGCONT)
 """
 
