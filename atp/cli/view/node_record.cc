@@ -102,7 +102,9 @@ std::vector<CollidedJob> collided_jobs(const NodeStatus& before, const NodeStatu
       gradients += rise(old.gradients, now.jobs[i].gradients);
       collided += rise(old.collided, now.jobs[i].collided);
     }
-    if (collided > 0) all.push_back({job.job, job.tenant, share(collided, gradients).value_or(1)});
+    if (collided == 0) continue;
+    all.push_back(
+        {job.job, job.tenant, share(collided, gradients).value_or(1), job.held, job.part});
   }
   return all;
 }

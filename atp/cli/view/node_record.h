@@ -15,11 +15,13 @@ namespace atp {
 
 inline constexpr double kBitsPerValue = 32;  // of float32
 
-// The share of a job's gradients that found no aggregator of a switch.
+// The share of a job's gradients that found no aggregator of a switch, and how many it has there.
 struct CollidedJob {
   std::uint64_t job = 0;
   std::string tenant;
   double share = 0;
+  std::uint64_t held = 0;
+  std::uint64_t part = 0;
 };
 
 // Rates per second between two answers.

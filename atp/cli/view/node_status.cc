@@ -120,6 +120,8 @@ JobStatus job_of(const Document& from) {
   if (const auto found = from.find("aggregators"); found != from.end()) {
     job.gradients = count(*found, "gradients");
     job.collided = count(*found, "collided");
+    job.held = count(*found, "held");
+    job.part = count(*found, "part");
   }
   job.tenant = tenant_of(from);
   return job;

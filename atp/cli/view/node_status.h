@@ -76,6 +76,8 @@ struct JobStatus {
   std::string parent;
   std::uint64_t gradients = 0;  // that looked for an aggregator
   std::uint64_t collided = 0;   // those that found none
+  std::uint64_t held = 0;       // aggregators, of all its streams
+  std::uint64_t part = 0;       // of the aggregators, while jobs contend for them
 };
 
 struct NodeStatus {

@@ -18,7 +18,7 @@ struct TestJob {
   RankList stuck = {};
   std::string parent = {};
   std::uint64_t fragments = 0;
-  std::uint64_t gradients = 0, collided = 0;
+  std::uint64_t gradients = 0, collided = 0, held = 0, part = 0;
 };
 
 inline JobStatus job_status(const TestJob& is) {
@@ -36,7 +36,9 @@ inline JobStatus job_status(const TestJob& is) {
                 .has_switches = true,
                 .parent = is.parent,
                 .gradients = is.gradients,
-                .collided = is.collided};
+                .collided = is.collided,
+                .held = is.held,
+                .part = is.part};
   if (is.stuck.empty()) return job;
   job.stuck.emplace(StuckJob{.waited_s = 1, .operation = "sum #17"});
   for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");

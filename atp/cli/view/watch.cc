@@ -118,12 +118,12 @@ Severity severity_of_end(const JobView& job, bool is_forgotten) {
   return is_bad ? Severity::kBad : Severity::kGood;
 }
 
-// " (job 7: 24 %, job 8 of vision: 3 %)"
+// " (job 7: 24 %, holds 30, part 32; job 8 of vision: 3 %, holds 2, part 32)"
 std::string collided_text(const NodeRates& rates) {
   std::string text;
   for (const CollidedJob& one : rates.collided_jobs) {
-    text +=
-        fmt::format("{}{}: {:.0f} %", text.empty() ? " (" : ", ", name_of(one), 100 * one.share);
+    text += fmt::format("{}{}: {:.0f} %, holds {}, part {}", text.empty() ? " (" : "; ",
+                        name_of(one), 100 * one.share, one.held, one.part);
   }
   return text.empty() ? text : text + ")";
 }

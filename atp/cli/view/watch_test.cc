@@ -212,17 +212,19 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
 
 TEST_F(WatchTest, SaysWhichJobsFindTooFewAggregators) {
   const auto second = [](std::uint64_t seven, std::uint64_t eight) {
-    return Second{answer(false),
-                  answer(true,
-                         {{.job = 7, .gradients = 4 * seven, .collided = seven},
-                          {.job = 8, .gradients = 50 * eight, .collided = eight}},
-                         {{"gradients_received", 4 * seven}, {"collisions", seven + eight}})};
+    return Second{
+        answer(false),
+        answer(true,
+               {{.job = 7, .gradients = 4 * seven, .collided = seven, .held = 30, .part = 32},
+                {.job = 8, .gradients = 50 * eight, .collided = eight, .part = 32}},
+               {{"gradients_received", 4 * seven}, {"collisions", seven + eight}})};
   };
   pass(second(0, 0));
   pass(second(100, 1));
   EXPECT_THAT(problems(),
               ElementsAre("switch (10.0.0.1:5501) has too few aggregators: more than 10 % of the "
-                          "gradients collide (job 7: 25 %, job 8: 2 %)"));
+                          "gradients collide (job 7: 25 %, holds 30, part 32; job 8: 2 %, holds 0, "
+                          "part 32)"));
 }
 
 TEST_F(WatchTest, SaysHowLongANodeHasBeenDead) {
