@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kLeastRoom = 2;
 constexpr std::uint32_t kRoundsToGrow = 24;
+constexpr std::uint32_t kRoundsToGrowAlone = 6;  // while nobody has said a part
 
 }  // namespace
 
@@ -59,7 +60,7 @@ void WorkerJudgeRoom::end_round() {
   const bool is_clean = collided_ == 0;
   const std::uint64_t shrunk = before - std::min(before, collided_);
   clean_rounds_ = is_clean ? clean_rounds_ + 1 : 0;
-  const bool grows = clean_rounds_ == kRoundsToGrow;
+  const bool grows = clean_rounds_ >= (part_ == 0 ? kRoundsToGrowAlone : kRoundsToGrow);
   if (grows) clean_rounds_ = 0;
   const std::uint64_t after = std::max(shrunk + (grows ? 1 : 0), least());
   if (after < before) ++cuts_;

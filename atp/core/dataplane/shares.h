@@ -16,8 +16,8 @@
 // incarnations and trees of a job here have one share, so a restart does not make it two jobs.
 //
 // A share lives as long as its job has a tree or an aggregator here, so its count of held
-// aggregators is exact. Its region, however, is free for the next job as soon as the last tree is
-// gone.
+// aggregators is exact, and longer while the job is active and no other needs its place. Its
+// region, however, is free for the next job as soon as the last tree is gone.
 
 // In the namespace of its type, so that lookup finds it.
 bool operator==(const atp_share& a, const atp_share& b);

@@ -44,7 +44,7 @@ bool AggregatorRoom::end_round(std::uint64_t in_flight) {
   if (collided_ > 0) {
     ignored_ = in_flight;
     clean_rounds_ = 0;
-  } else if (++clean_rounds_ == kCleanRounds) {
+  } else if (++clean_rounds_ >= (said_ == 0 ? kCleanRoundsWithoutPart : kCleanRounds)) {
     ++after;
     clean_rounds_ = 0;
   }

@@ -14,6 +14,7 @@ class AggregatorRoom {
  public:
   static constexpr std::uint64_t kLeast = 2;
   static constexpr std::uint64_t kCleanRounds = 24;
+  static constexpr std::uint64_t kCleanRoundsWithoutPart = 6;
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
   AggregatorRoom() = default;  // without a bound for ever

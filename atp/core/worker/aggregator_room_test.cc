@@ -89,21 +89,28 @@ TEST(AggregatorRoom, AnswersToWhatWasSentBeforeACutDoNotCount) {
 }
 
 TEST(AggregatorRoom, GrowsByOneAfterManyRoundsWithoutCollisions) {
-  constexpr std::uint64_t kRounds = AggregatorRoom::kCleanRounds;
-  AggregatorRoom room = room_of(10);
-  answers(room, 10 * kRounds - 1);
-  EXPECT_EQ(room.fragments(), 10u);
-  answers(room, 1);
-  EXPECT_EQ(room.fragments(), 11u);
-  answers(room, kRounds * 11);
-  EXPECT_EQ(room.fragments(), 12u);
-  answers(room, (kRounds - 1) * 12 + 11);
-  answers(room, 1, 1);
-  ASSERT_EQ(room.fragments(), 11u) << "the last round had one";
-  answers(room, kRounds * 11 - 1);
-  EXPECT_EQ(room.fragments(), 11u) << "a cut ends the row";
-  answers(room, 1);
-  EXPECT_EQ(room.fragments(), 12u);
+  const struct {
+    std::uint8_t part;
+    std::uint64_t rounds;
+  } cases[] = {{0, AggregatorRoom::kCleanRoundsWithoutPart}, {1, AggregatorRoom::kCleanRounds}};
+  for (const auto& [part, rounds] : cases) {
+    SCOPED_TRACE(part);
+    AggregatorRoom room = room_of(10);
+    room.on_part(part);
+    answers(room, 10 * rounds - 1);
+    EXPECT_EQ(room.fragments(), 10u);
+    answers(room, 1);
+    EXPECT_EQ(room.fragments(), 11u);
+    answers(room, rounds * 11);
+    EXPECT_EQ(room.fragments(), 12u);
+    answers(room, (rounds - 1) * 12 + 11);
+    answers(room, 1, 1);
+    ASSERT_EQ(room.fragments(), 11u) << "the last round had one";
+    answers(room, rounds * 11 - 1);
+    EXPECT_EQ(room.fragments(), 11u) << "a cut ends the row";
+    answers(room, 1);
+    EXPECT_EQ(room.fragments(), 12u);
+  }
 }
 
 TEST(AggregatorRoom, IsAtLeastFiveEighthsOfThePartWhenARoundHasEnded) {
@@ -149,7 +156,7 @@ TEST(AggregatorRoom, ChangesAsThePartDoes) {
 
 TEST(AggregatorRoom, HasNoBoundAnyMoreWhenItHoldsAllThatTheStreamsMaySend) {
   AggregatorRoom room = room_of(kMost - 1);
-  answers(room, AggregatorRoom::kCleanRounds * (kMost - 1) - 1);
+  answers(room, AggregatorRoom::kCleanRoundsWithoutPart * (kMost - 1) - 1);
   EXPECT_TRUE(room.bounded());
   answers(room, 1);
   EXPECT_FALSE(room.bounded());
@@ -163,7 +170,7 @@ TEST(AggregatorRoom, ThatIsBoundedAgainBeginsAnew) {
     std::uint64_t answers, collided;
   } cases[] = {{"the answers of a round", 9, 0},
                {"its collisions", 9, 3},
-               {"rounds without collisions", 10 * (AggregatorRoom::kCleanRounds - 1), 0},
+               {"rounds without collisions", 10 * (AggregatorRoom::kCleanRoundsWithoutPart - 1), 0},
                {"answers to what was sent before a cut", 10, 1}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);

@@ -73,8 +73,8 @@ TEST_F(WorkerRoom, CollisionsLeaveLessInFlight) {
 TEST_F(WorkerRoom, GrowsUntilItHasNoBoundWhileAnswersAreClean) {
   join();
   make_scarce();
-  answer(3000);
-  EXPECT_EQ(in_flight.size(), kWmax) << "24 rounds each of 2, 3 … 15 fragments are 2,856 answers";
+  answer(1200);
+  EXPECT_EQ(in_flight.size(), kWmax) << "six rounds each of 2, 3 … 15 fragments are 714 answers";
   EXPECT_EQ(cuts(), 2u);
 }
 

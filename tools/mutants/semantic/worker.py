@@ -221,7 +221,7 @@ SCARCITY = [
     Rule(
         "the room never grows",
         ROOM,
-        "} else if (++clean_rounds_ == kCleanRounds) {",
+        "} else if (++clean_rounds_ >= (said_ == 0 ? kCleanRoundsWithoutPart : kCleanRounds)) {",
         "} else if (false) {",
     ),
     Rule(
@@ -241,6 +241,12 @@ SCARCITY = [
         ROOM,
         "  ignored_ = answered_ = collided_ = clean_rounds_ = 0;\n",
         "",
+    ),
+    Rule(
+        "the room grows as slowly where nobody says a part",
+        ROOM,
+        "(said_ == 0 ? kCleanRoundsWithoutPart : kCleanRounds)",
+        "kCleanRounds",
     ),
     Rule(
         "the room may be much less than the part",
