@@ -27,6 +27,8 @@ void demand(bool holds) {
 void check_head(const PacketView& packet) {
   std::vector<std::uint8_t> head(packet.bytes.size() - packet.body.size());
   write_packet_head(head.data(), packet.header, packet.ranks);
+  // A PARAMETER's part is no field of the header: a switch writes it over what came.
+  if (packet.type() == PacketType::kParameter) head[ATP_AT_PART] = packet.part();
   demand(std::equal(head.begin(), head.end(), packet.bytes.begin()));
 }
 
