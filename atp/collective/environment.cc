@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/base/variable_names.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/number_text.h"
 #include "atp/collective/recorder/record_files.h"
@@ -255,6 +257,10 @@ Status CommunicatorOptions::set_routes(std::string_view text) {
 }
 
 Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
+  // First: an error that a variable is missing may be due to another spelling of it.
+  for (const std::string& sentence : untold_misspelt_variables()) {
+    static_cast<void>(std::fprintf(stderr, "atp: environment variable %s\n", sentence.c_str()));
+  }
   constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
   const auto world_size = required_whole({"WORLD_SIZE", 1, kMaxRanks});
   if (!world_size) return world_size.error();

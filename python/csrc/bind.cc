@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "atp/base/interrupt.h"
+#include "atp/base/variable_names.h"
 #include "atp/collective/memory_way.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
@@ -440,6 +441,8 @@ PYBIND11_MODULE(_C, module) {
       .def_property_readonly("mark", &atp::mark_of)
       .def("keys_of_job", &keys_of_job, py::arg("job"));
   module.def("own_key", &own_key);
+  module.def("untold_misspelt_variables", &atp::untold_misspelt_variables,
+             "sentences; for one rank of each host, once, unless `atp run` has named them");
   py::class_<MetricsServer>(module, "MetricsServer")
       .def(py::init<const std::string&, const std::vector<std::string>&,
                     std::function<std::string()>>(),

@@ -1,31 +1,33 @@
-"""Misspelt environment variables are named with the nearest right one."""
+"""Misspelt environment variables are named once, by one rank of each host."""
+
+import contextlib
+import logging
 
 import pytest
 
-from atp.torch._variables import misspelt
+
+@contextlib.contextmanager
+def logged_to(path):
+    """Also what the ranks log, which are forked from this process."""
+    handler = logging.FileHandler(path)
+    logging.getLogger("atp.torch").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("atp.torch").removeHandler(handler)
+        handler.close()
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("ATP_ALGORITM", "ATP_ALGORITHM"),
-        ("ATP_ROTUE", "ATP_ROUTE"),
-        ("ATP_TIME_OUT", "ATP_TIMEOUT"),
-        ("ATP_JOBS", "ATP_JOB"),
-        ("ATP_DIGET", "ATP_DIGEST"),
-        ("ATP_ROUTE", None),
-        ("ATP_PORT", None),  # Kubernetes' for a service called atp
-        ("ATP_SERVICE_HOST", None),
-        ("ATP_SERVER_PORT", None),
-        ("ATP_BUILD", None),
-        ("ATP_ALL_TESTS", None),
-        ("ATP_WRITE_COSTS", None),
-        ("ATP_WRITE_DOCS", None),
-        ("ATP_SWITCH_OPTIONS", None),
-        ("OMP_NUM_THREADS", None),
-        ("ATP_", None),
-    ],
+    ("others", "times"), [({}, 1), ({"ATP_WILLS": "/tmp"}, 0)], ids=["torchrun", "atp run"]
 )
-def test_a_name_that_is_nearly_ours_is_said_to_be_unknown(name, meant):
-    expected = [f"{name} is unknown; did you mean {meant}?"] if meant else []
-    assert misspelt({"HOME": "/", name: "1"}) == expected
+def test_a_misspelt_variable_is_named_once_unless_atp_run_has_done_so(
+    ranks, tmp_path, others, times
+):
+    def variables(rank):
+        return {"ATP_ROTUE": "10.0.0.9:5500", "LOCAL_RANK": str(rank), **others}
+
+    with logged_to(tmp_path / "log"):
+        ranks.run(2, lambda rank: None, memory=True, variables=variables)
+    said = "environment variable ATP_ROTUE is unknown; did you mean ATP_ROUTE?\n"
+    assert (tmp_path / "log").read_text() == said * times

@@ -1,11 +1,15 @@
-"""`--log-format json`: every line is an object, and names job and ranks where it is about them."""
+"""`--log-format json`: every line is an object, and names job and ranks where it is about them.
+Misspelt variables are logged first."""
 
 import json
+import os
 import re
 import signal
 import sys
 import time
 from datetime import datetime
+
+import pytest
 
 from tests.pages import REPOSITORY, shown
 
@@ -113,3 +117,24 @@ def test_in_text_the_message_alone_is_shown():
     done = atp("run", "-n", "1", "--", *failing)
     (line,) = [line for line in done.stderr.splitlines() if "error" in line]
     assert line.endswith(" atp run error: rank 0 exited with code 3"), line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["server", "--listen", "localhost:1", "--keys", "/nowhere"],
+        ["switch", "--listen", "localhost:1", "--upstream", "10.0.0.9", "--keys", "/nowhere"],
+        ["status", "localhost:1", "--timeout", "0.1"],
+        ["bench", "allreduce"],
+        ["plan", "matrix", "--topology", "/nowhere"],
+        ["sim", "--count", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_names_a_misspelt_variable_once(words):
+    left_out = ("LOCAL_RANK", "ATP_WILLS")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    result = atp(*words, env={**environment, "ATP_ROUT": "10.0.0.9:5500"})
+    assert result.stderr.count("ATP_ROUT is unknown; did you mean ATP_ROUTE?\n") == 1
+    assert result.stderr.splitlines()[0].endswith("ATP_ROUTE?")  # before what may be due to it

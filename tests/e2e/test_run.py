@@ -281,9 +281,12 @@ def test_a_given_route_is_used_where_the_ranks_need_the_network(variables, optio
 
 def test_values_that_the_ranks_do_not_get_are_named_and_so_are_misspelt_variables():
     variables = {"RANK": "7", "MASTER_PORT": "1", "ATP_JOB": "5", "ATP_ALGORITM": "ring"}
-    result = atp("run", "-n", "1", "--", "true", env={**os.environ, **variables})
-    assert result.returncode == 0
+    # Which would name them itself.
+    bench = (PROGRAM, "bench", "allreduce", "-b", "4K", "-e", "4K", "-n", "1")
+    result = atp("run", "-n", "2", "--", *bench, env={**os.environ, **variables})
+    assert result.returncode == 0, result.stderr
     assert "instead of your ATP_JOB=5, MASTER_PORT=1, RANK=7\n" in result.stderr
+    assert result.stderr.count(" is unknown; did you mean ") == 1
     assert "variable ATP_ALGORITM is unknown; did you mean ATP_ALGORITHM?\n" in result.stderr
 
 

@@ -25,6 +25,7 @@ def test_all_reduce_sums_over_four_ranks():
 
 def test_all_reduce_alone_says_how_to_run_it():
     environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    environment["ATP_JBO"] = "5"
     result = subprocess.run(
         [BUILD / "bin" / "examples" / "01_all_reduce"],
         capture_output=True,
@@ -34,3 +35,4 @@ def test_all_reduce_alone_says_how_to_run_it():
     )
     assert result.returncode == 2
     assert "run the program under `atp run`" in result.stderr
+    assert result.stderr.count("atp: environment variable ATP_JBO is unknown; did you mean") == 1

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "atp/base/nearest_name.h"
 #include "atp/cli/command/command_text.h"
 #include "atp/config/text/words.h"
 

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "atp/base/variable_names.h"
+
 namespace atp {
 namespace {
 
@@ -109,6 +111,9 @@ void add_log_options(const Command& command) {
   command.before_callback([name, level, format] {
     current_format = *format;
     start_log(name, spdlog::level::from_str(*level));
+    for (const std::string& sentence : untold_misspelt_variables()) {
+      log_warning("environment variable {}", sentence);
+    }
   });
 }
 

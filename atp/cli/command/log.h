@@ -15,7 +15,8 @@
 
 namespace atp {
 
-// Adds --log-level and --log-format, which take effect before the command's callback runs.
+// Adds --log-level and --log-format, which take effect before the command's callback runs. Misspelt
+// variables are the first that is logged.
 void add_log_options(const Command& command);
 
 // From now on, what the command logs or prints is dropped if its reader has gone (`| head`, a log

@@ -15,7 +15,6 @@
 #include "atp/cli/run/guard.h"
 #include "atp/cli/run/job_runner.h"
 #include "atp/cli/run/run_options.h"
-#include "atp/cli/run/variable_names.h"
 #include "atp/config/site/site.h"
 #include "atp/driver/keys/key_file.h"
 #include "atp/wire/packet.h"
@@ -252,9 +251,6 @@ void use_key(RunOptions& options) {
 
 void run_job(RunOptions options) {
   outlive_readers();
-  for (const std::string& sentence : misspelt_variables(environ)) {
-    log_warning("environment variable {}", sentence);
-  }
   std::unique_ptr<TemporaryKey> made;
   if (options.key_file == "new") {
     Result<std::unique_ptr<TemporaryKey>> key = TemporaryKey::make("run");

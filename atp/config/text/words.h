@@ -5,13 +5,9 @@
 #include <string>
 #include <string_view>
 
-// Single words of a file: suggestions for misspelt names, and numbers.
+// Single words of a file: advice about unknown names, and numbers.
 
 namespace atp {
-
-// The known name with the smallest edit distance; empty if more than a third of the letters would
-// have to change.
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 // "a, b or c"
 std::string listed(std::span<const std::string_view> names);

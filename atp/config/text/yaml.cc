@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "atp/base/nearest_name.h"
 #include "atp/config/text/file.h"
 #include "atp/config/text/plain_text.h"
 #include "atp/config/text/words.h"

@@ -3,6 +3,7 @@
 import atexit
 import dataclasses
 import functools
+import logging
 import types
 
 import torch.distributed as dist
@@ -31,8 +32,9 @@ from atp.torch._keys import GroupKeys
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 from atp.torch._reconfigure import reconfigurable_group
-from atp.torch._variables import warn_about_misspelt
 from atp.torch._watch import Deadline, Watch
+
+_log = logging.getLogger("atp.torch")
 
 
 def create(group, pg_options):
@@ -58,7 +60,8 @@ def _create_of_fixed_ranks(group, asked):
 def _create_watched(group, asked, deadline, watch):
     global_ranks = list(group.global_ranks_in_group)
     if not global_ranks:  # torch lists none for the default group
-        warn_about_misspelt()
+        for sentence in _C.untold_misspelt_variables():
+            _log.warning("environment variable %s", sentence)
     meeting = Meeting(
         group.store, group.group_rank, group.group_size, group.group_id, global_ranks, watch
     )

@@ -1,15 +1,19 @@
-#include "atp/cli/run/variable_names.h"
+#include "atp/base/variable_names.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
 
-#include "atp/config/text/words.h"
+#include "atp/base/nearest_name.h"
 
 namespace atp {
 namespace {
 
 constexpr std::string_view kPrefix = "ATP_";
 
+// Those of docs/variables.md, except those of tests (tests/readme/test_variables.py).
 constexpr std::array<std::string_view, 27> kNames = {
     "ATP_ALGORITHM",    "ATP_CONGESTION",      "ATP_DIGEST",      "ATP_DIGEST_EVERY",
     "ATP_EXACT",        "ATP_FLIGHT_RECORDER", "ATP_HIERARCHY",   "ATP_FLIGHT_RECORDER_SIZE",
@@ -20,8 +24,6 @@ constexpr std::array<std::string_view, 27> kNames = {
     "ATP_WAY_FIGURES",  "ATP_WILLS",           "ATP_WIRE"};
 
 }  // namespace
-
-std::span<const std::string_view> variable_names() { return kNames; }
 
 std::vector<std::string> misspelt_variables(const char* const* environment) {
   // Without the prefix, so that it does not count as letters that agree.
@@ -40,6 +42,15 @@ std::vector<std::string> misspelt_variables(const char* const* environment) {
                     std::string(near) + "?");
   }
   return found;
+}
+
+std::vector<std::string> untold_misspelt_variables() {
+  static std::atomic<bool> told{false};
+  const char* rank = std::getenv("LOCAL_RANK");
+  const bool speaks = rank == nullptr || *rank == '\0' || std::string_view(rank) == "0";
+  // Only `atp run` sets ATP_WILLS.
+  if (!speaks || std::getenv("ATP_WILLS") != nullptr || told.exchange(true)) return {};
+  return misspelt_variables(environ);
 }
 
 }  // namespace atp

@@ -1,6 +1,8 @@
-#include "atp/cli/run/variable_names.h"
+#include "atp/base/variable_names.h"
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 namespace atp {
 namespace {
@@ -45,6 +47,20 @@ TEST(MisspeltVariables, AreNamedWithTheNearestRightOne) {
 TEST(MisspeltVariables, AreEachNamed) {
   const char* const environment[] = {"ATP_ROTUE=a", "ATP_EXACTT=1", nullptr};
   EXPECT_EQ(misspelt_variables(environment).size(), 2u);
+}
+
+TEST(MisspeltVariables, AreNamedOnceByOneRankPerHostAndNotAfterAtpRun) {
+  setenv("ATP_ROTUE", "10.0.0.9:5500", 1);
+  setenv("LOCAL_RANK", "1", 1);
+  EXPECT_TRUE(untold_misspelt_variables().empty()) << "another rank of the host speaks";
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("ATP_WILLS", "/tmp", 1);
+  EXPECT_TRUE(untold_misspelt_variables().empty()) << "atp run has spoken";
+  unsetenv("ATP_WILLS");
+  EXPECT_EQ(untold_misspelt_variables().size(), 1u);
+  EXPECT_TRUE(untold_misspelt_variables().empty()) << "said before";
+  unsetenv("LOCAL_RANK");
+  unsetenv("ATP_ROTUE");
 }
 
 }  // namespace
