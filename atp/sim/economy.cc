@@ -100,13 +100,18 @@ class Judge {
     const std::uint64_t fragments = servers_[P::kFragmentsCompleted];
     const std::uint64_t in_network = fragments - servers_[P::kFragmentsCompletedFloat];
     const std::uint64_t least = servers_[P::kFragmentsCompletedInLeastPackets];
+    // A rank whose JOIN_ACK was lost starts, or is a member of its switch, when its JOIN is
+    // repeated. Until then the switches cannot sum what is in the windows, and the server asks for
+    // all of it, and flushes it out of them.
+    const bool may_be_late = losses_ > kTakenForLosses;
+    const std::uint64_t late = may_be_late ? 2 * window_of_all_streams() : 0;
+    const std::uint64_t unsummed =
+        may_be_late ? window_of_all_streams()
+                    : std::min(window_of_all_streams(), workers_[W::kDropNotJoined]);
     if (all_have_switches(plan_)) {
       at_most("fragments that the switches did not sum", in_network - least,
-              4 * losses_ + std::min(window_of_all_streams(), workers_[W::kDropNotJoined]));
+              4 * losses_ + unsummed);
     }
-    // A rank whose JOIN_ACK was lost starts when its JOIN is repeated. The server asks it for all
-    // windows, and flushes them out of the switches.
-    const std::uint64_t late = losses_ > kTakenForLosses ? 2 * window_of_all_streams() : 0;
     // A loss that only a timer notices holds up the window, and the server asks for each fragment.
     const std::uint64_t held_up = std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax);
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
