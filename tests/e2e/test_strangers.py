@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 
@@ -125,6 +126,52 @@ def test_a_rank_with_a_server_in_its_process_outlives_a_job_that_finds_no_memory
     for rank in (first, start(0)):
         assert rank.wait(SECONDS) == 1, rank.output()
         assert f"server {at} refused " in rank.output(), rank.output()
+
+
+@contextlib.contextmanager
+def streams(port, count):
+    """So many readers of the page's stream, each of which opens a new one when it is closed."""
+    ends = threading.Event()
+
+    def read_on():
+        while not ends.is_set():
+            with contextlib.suppress(OSError):
+                stream = socket.create_connection(("127.0.0.1", port), SECONDS)
+                stream.settimeout(0.5)
+                stream.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                while not ends.is_set() and stream.recv(65536):
+                    pass
+
+    readers = [threading.Thread(target=read_on) for _ in range(count)]
+    for reader in readers:
+        reader.start()
+    yield
+    ends.set()
+    for reader in readers:
+        reader.join()
+
+
+def test_readers_of_the_views_stream_keep_no_other_out(cluster, few_descriptors):
+    cluster.start_server()
+    port = free_ports(1)[0]
+    view = cluster.start(
+        "view", [cluster.atp, "view", "--listen", f"127.0.0.1:{port}", cluster.server_address]
+    )
+    cluster.wait_until(lambda: "atp view of" in view.output(), "the page", SECONDS)
+    before = len(view.output())
+    with streams(port, LIMIT):
+        cluster.wait_until(lambda: " streams of " in view.output()[before:], "a crowd", SECONDS)
+        times = set()
+        for _ in range(5):  # as a browser: it asks again when its stream ends
+            with socket.create_connection(("127.0.0.1", port), SECONDS) as stream:
+                stream.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                lines = (line for line in stream.makefile() if line.startswith("data: {"))
+                times.add(json.loads(next(lines)[6:])["time_s"])
+            time.sleep(0.5)
+        assert len(times) > 1, "the page goes on"
+        assert len(os.listdir(f"/proc/{view.popen.pid}/fd")) < LIMIT
+    said = view.output()[before:]
+    assert len(said) < 1000 and said.count(" streams of ") == 1, said
 
 
 def test_idle_clients_of_the_view_keep_no_reader_out(cluster, few_descriptors):

@@ -12,6 +12,10 @@
 namespace atp {
 namespace {
 
+// A browser whose stream ends asks again after so long, so that more of them than streams take
+// turns, and none finds its page out of date.
+constexpr std::string_view kRetry = "retry: 2000\n";
+
 // One server-sent event; the document is one line.
 std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
 
@@ -68,7 +72,7 @@ std::optional<HttpPage> ViewService::page(const std::string& path) {
   }
   if (path == "/events") {
     return HttpPage{.content_type = "text/event-stream",
-                    .body = event_of(json_),
+                    .body = std::string(kRetry) + event_of(json_),
                     .headers = {same_origin},
                     .stays_open = true};
   }

@@ -96,6 +96,7 @@ TEST_F(ViewServiceTest, AStreamGetsEachNewView) {
   };
   EXPECT_TRUE(read_to("data: 1\n\n"));
   EXPECT_THAT(reply, HasSubstr("text/event-stream"));
+  EXPECT_THAT(reply, HasSubstr("retry: 2000\n")) << "browsers take turns, and not at once";
   service_->show("2");
   EXPECT_TRUE(read_to("data: 2\n\n"));
   service_->show("3");

@@ -58,15 +58,14 @@ Result<std::unique_ptr<HttpService>> HttpService::start(const Endpoint& at, Owne
 TalkServer::Heard HttpService::hear(const TalkServer::Client& client) const {
   const auto read = read_http_request(client.bytes);
   if (!read) return {};
-  const HttpPage page =
-      read->problem == 0 ? page_for(read->request, client.staying) : refusal(read->problem);
+  const HttpPage page = read->problem == 0 ? page_for(read->request) : refusal(read->problem);
   const bool head_only = read->request.head_only;
   return {.answer = TalkServer::Answer{.bytes = bytes_of(page, head_only),
                                        .stays = page.stays_open && !head_only}};
 }
 
 // Every browser names the host, so a request that names none is none of a page of another site.
-HttpPage HttpService::page_for(const HttpRequest& request, std::size_t streams) const {
+HttpPage HttpService::page_for(const HttpRequest& request) const {
   if (request.host && !is_own_host(*request.host, owner_.names)) {
     return refusal(403,
                    "request this page by the machine's address, localhost or its host's name; "
@@ -74,7 +73,6 @@ HttpPage HttpService::page_for(const HttpRequest& request, std::size_t streams) 
   }
   auto page = owner_.page(request.path);
   if (!page) return refusal(404);
-  if (page->stays_open && !request.head_only && streams >= kMostStreams) return refusal(503);
   return *std::move(page);
 }
 

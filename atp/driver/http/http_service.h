@@ -21,14 +21,11 @@ struct HttpPage {
   std::string body;
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};  // additional ones
-  bool stays_open = false;  // the body is only its beginning; publish() sends more
+  bool stays_open = false;  // the body is its beginning, publish() sends more
 };
 
 class HttpService {
  public:
-  // The maximum number of pages that stay open.
-  static constexpr std::size_t kMostStreams = 32;
-
   struct Owner {
     // The page for a GET or HEAD; nothing: 404. Called on the service's thread.
     std::function<std::optional<HttpPage>(const std::string& path)> page;
@@ -51,7 +48,7 @@ class HttpService {
  private:
   explicit HttpService(Owner owner) : owner_(std::move(owner)) {}
   TalkServer::Heard hear(const TalkServer::Client& client) const;
-  HttpPage page_for(const HttpRequest& request, std::size_t streams) const;
+  HttpPage page_for(const HttpRequest& request) const;
 
   const Owner owner_;
   std::unique_ptr<TalkServer> server_;  // last, because its thread uses the owner

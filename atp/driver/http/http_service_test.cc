@@ -1,7 +1,10 @@
 #include "atp/driver/http/http_service.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+
+#include <mutex>
 
 #include "atp/driver/udp/address.h"
 
@@ -73,9 +76,8 @@ TEST_F(HttpServiceTest, KeepsServingAfterAClientHangsUp) {
 
 class HttpStreamTest : public HttpServiceTest {
  protected:
-  TcpSocket open() const {
+  TcpSocket open(const std::string& request = "GET / HTTP/1.1\r\n\r\n") const {
     TcpSocket socket = TcpSocket::connect_once(streams_->address(), until_).value();
-    const std::string request = "GET / HTTP/1.1\r\n\r\n";
     EXPECT_TRUE(socket.send_all(std::as_bytes(std::span(request)), until_));
     return socket;
   }
@@ -90,16 +92,28 @@ class HttpStreamTest : public HttpServiceTest {
     return got.ends_with(text);
   }
 
+  std::vector<std::string> told() {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+
   const SteadyTime until_ = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::mutex mutex_;
+  std::vector<std::string> told_;
   std::unique_ptr<HttpService> streams_ =
-      HttpService::start(
-          resolve_endpoint("127.0.0.1:0").value(),
-          {.page =
-               [](const std::string&) {
-                 return HttpPage{.content_type = "text/plain", .body = "first", .stays_open = true};
-               },
-           .names = {},
-           .tell = [](const std::string&) {}})
+      HttpService::start(resolve_endpoint("127.0.0.1:0").value(),
+                         {.page =
+                              [](const std::string& path) {
+                                return HttpPage{.content_type = "text/plain",
+                                                .body = "first",
+                                                .stays_open = path == "/"};
+                              },
+                          .names = {},
+                          .tell =
+                              [this](const std::string& line) {
+                                const std::lock_guard lock(mutex_);
+                                told_.push_back(line);
+                              }})
           .value();
 };
 
@@ -124,13 +138,52 @@ TEST_F(HttpStreamTest, ReadersMayLeaveAtAnyTime) {
   EXPECT_TRUE(reads(open(), "first")) << "readers that have left still count";
 }
 
-TEST_F(HttpStreamTest, ReadersBeyondTheLimitAreRefused) {
+// What strangers hold open, more of each than the service keeps.
+struct Strangers {
+  const char* name;
+  const char* say;
+  bool read;
+  const char* news;
+};
+
+class HttpStrangersTest : public HttpStreamTest, public testing::WithParamInterface<Strangers> {};
+
+TEST_P(HttpStrangersTest, keep_nobody_out) {
+  std::vector<TcpSocket> strangers;
+  for (int i = 0; i < 100; ++i) {
+    strangers.push_back(open(GetParam().say));
+    EXPECT_TRUE(!GetParam().read || reads(strangers.back(), "first"));
+  }
+  EXPECT_TRUE(reads(open("GET /page HTTP/1.1\r\n\r\n"), "first"));
+  const TcpSocket stream = open();
+  EXPECT_TRUE(reads(stream, "first"));
+  streams_->publish("second");
+  EXPECT_TRUE(reads(stream, "second"));
+  ASSERT_EQ(told().size(), 1U) << "a line a minute";
+  EXPECT_THAT(told()[0], testing::HasSubstr(GetParam().news));
+}
+
+INSTANTIATE_TEST_SUITE_P(that, HttpStrangersTest,
+                         testing::Values(Strangers{"say_nothing", "", false, "more than 64 of "},
+                                         Strangers{"say_half", "GET / HT", false,
+                                                   "more than 64 of "},
+                                         Strangers{"ask_and_stay", "GET /page HTTP/1.1\r\n\r\n",
+                                                   true, "more than 64 of "},
+                                         Strangers{"read_no_stream", "GET / HTTP/1.1\r\n\r\n",
+                                                   false, "more than 32 streams of "},
+                                         Strangers{"read_their_streams", "GET / HTTP/1.1\r\n\r\n",
+                                                   true, "more than 32 streams of "}),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(HttpStreamTest, TheOldestStreamEndsForANewOneAndTheOthersGoOn) {
   std::vector<TcpSocket> readers;
-  for (std::size_t i = 0; i < HttpService::kMostStreams; ++i) {
+  for (int i = 0; i < 33; ++i) {
     readers.push_back(open());
     EXPECT_TRUE(reads(readers.back(), "first"));
   }
-  EXPECT_TRUE(reads(open(), "HTTP/1.1 503 "));
+  EXPECT_FALSE(reads(readers.front(), "second"));
+  streams_->publish("second");
+  for (std::size_t i = 1; i < readers.size(); ++i) EXPECT_TRUE(reads(readers[i], "second")) << i;
 }
 
 TEST_F(HttpStreamTest, AReaderThatReadsNothingCostsNoMemoryAndDelaysNoOther) {

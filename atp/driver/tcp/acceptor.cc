@@ -97,15 +97,16 @@ std::size_t Acceptor::most_guests() const {
   return std::clamp(all / std::max<std::size_t>(acceptors, 1), kFewestGuests, kMostGuests);
 }
 
-void Acceptor::note_crowd(SteadyTime now) {
-  if (!is_time_to_tell(crowd_, now)) return;
-  news_ = "more than " + std::to_string(most_guests()) + " of " + what_ +
-          " are open at once: closing the oldest (" + times_text(std::exchange(crowd_.times, 0)) +
-          "); find out who opens them (ss -tn)";
+void Acceptor::note(Trouble& crowd, std::size_t most, SteadyTime now) {
+  if (!is_time_to_tell(crowd, now)) return;
+  news_ = "more than " + std::to_string(most) + (&crowd == &streams_ ? " streams" : "") + " of " +
+          what_ + " are open at once: closing the oldest (" +
+          times_text(std::exchange(crowd.times, 0)) + "); find out who opens them (ss -tn)";
 }
 
 bool Acceptor::is_time_to_tell(Trouble& trouble, SteadyTime now) {
   ++trouble.times;
+  if (news_) return false;  // nobody has taken that yet
   if (trouble.told_at && now - *trouble.told_at < kBetweenNews) return false;
   trouble.told_at = now;
   return true;

@@ -16,6 +16,8 @@
 // * Connections that nobody has checked yet are *guests*. A listener has at most most_guests(), a
 //   share of the process's descriptors; one more takes the place of the oldest. So idle guests
 //   neither use up the descriptors nor keep others out.
+// * Those that have asked to stay (the streams of `atp view`) are bounded in the same way, by
+//   most_streams(): however diligently strangers read theirs, a new one gets in.
 // * When the system cannot accept (no descriptor or memory is left), the listener rests for a
 //   moment. It stays readable meanwhile, so its owner must not poll it: listens(), rests_until().
 // * take_news() says so, once a minute at most.
@@ -51,13 +53,15 @@ class Acceptor {
   // Makes room for one more guest; `leave` is called with each that goes.
   template <class Guest, class Leave>
   void make_room(std::vector<Guest>& guests, SteadyTime now, Leave&& leave) {
-    while (!guests.empty() && guests.size() >= most_guests()) {
-      leave(guests.front());
-      guests.erase(guests.begin());
-      note_crowd(now);
-    }
+    make_room(guests, most_guests(), crowd_, now, leave);
+  }
+  // The same for one more that stays.
+  template <class Stream>
+  void make_room_for_stream(std::vector<Stream>& streams, SteadyTime now) {
+    make_room(streams, most_streams(), streams_, now, [](const Stream&) {});
   }
   std::size_t most_guests() const;
+  std::size_t most_streams() const { return most_guests() / 2; }
 
   // A line for the log: what was in the way, how often, and what to do.
   std::optional<std::string> take_news() { return std::exchange(news_, std::nullopt); }
@@ -69,8 +73,17 @@ class Acceptor {
     std::uint64_t times = 0;  // since it was last told
     std::optional<SteadyTime> told_at;
   };
-  void note_crowd(SteadyTime now);
-  static bool is_time_to_tell(Trouble& trouble, SteadyTime now);
+  template <class Each, class Leave>
+  void make_room(std::vector<Each>& all, std::size_t most, Trouble& crowd, SteadyTime now,
+                 Leave&& leave) {
+    while (!all.empty() && all.size() >= most) {
+      leave(all.front());
+      all.erase(all.begin());
+      note(crowd, most, now);
+    }
+  }
+  void note(Trouble& crowd, std::size_t most, SteadyTime now);
+  bool is_time_to_tell(Trouble& trouble, SteadyTime now);
 
   const int listener_;
   const std::string what_;
@@ -78,6 +91,7 @@ class Acceptor {
   SteadyTime rests_until_{};
   Trouble refused_;
   Trouble crowd_;
+  Trouble streams_;
   std::optional<std::string> news_;
 };
 

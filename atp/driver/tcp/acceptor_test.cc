@@ -131,5 +131,28 @@ TEST(Acceptor, TheOldestGuestMakesRoomForANewOneAndTheLogHearsOfIt) {
   EXPECT_FALSE(acceptor.take_news());
 }
 
+TEST(Acceptor, HalfAsManyMayStayAndTheyMakeRoomWithNewsOfTheirOwn) {
+  const FewDescriptors limit(80);
+  Acceptor acceptor(7, "connections to rank 3");
+  std::vector<OneGuest> guests, streams;
+  for (int i = 0; i < 1000; ++i) {
+    acceptor.make_room_for_stream(streams, SteadyTime{});
+    streams.push_back({i});
+    ASSERT_LE(streams.size(), 5U);
+  }
+  EXPECT_EQ(streams.front().number, 995);
+  EXPECT_THAT(acceptor.take_news().value_or(""),
+              HasSubstr("more than 5 streams of connections to rank 3"));
+  for (int i = 0; i < 11; ++i) {
+    acceptor.make_room(guests, SteadyTime{}, [](const OneGuest&) {});
+    guests.push_back({i});
+  }
+  acceptor.rest(SteadyTime{}, EMFILE);  // must not replace news that nobody has taken
+  EXPECT_THAT(acceptor.take_news().value_or(""), HasSubstr("more than 10 of connections"));
+  acceptor.rest(SteadyTime{}, EMFILE);
+  EXPECT_THAT(acceptor.take_news().value_or(""), HasSubstr("(2 times)"));
+  EXPECT_EQ(streams.size(), 5U);
+}
+
 }  // namespace
 }  // namespace atp

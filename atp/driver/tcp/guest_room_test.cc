@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "atp/driver/tcp/testing_descriptors.h"
+
 namespace atp {
 namespace {
 
@@ -80,6 +84,30 @@ TEST_F(GuestRoomTest, KeepsFewerGuestsThanThereAreStrangers) {
   work(1);
   EXPECT_THAT(tokens_, testing::ElementsAre(9));
   EXPECT_THAT(room_.take_news().value_or(""), testing::HasSubstr("closing the oldest"));
+}
+
+TEST_F(GuestRoomTest, RestsWhileTheProcessHasNoDescriptorsAndRecovers) {
+  std::optional<DescriptorsTaken> taken(1);  // the guest's own
+  const TcpSocket speaks = connect();
+  say(speaks, 5);
+  SteadyTime now = steady_clock::now();
+  const auto handle_one = [&] {
+    const auto ready = poller_.wait(1000);
+    ASSERT_EQ(ready.size(), 1U);
+    room_.handle(ready[0].id, now,
+                 [this](TcpSocket, const Hello& said) { tokens_.push_back(said.token); });
+  };
+  for (int rests = 0; rests < 5; ++rests) {
+    handle_one();
+    EXPECT_TRUE(poller_.wait(0).empty()) << "it must not be polled while it rests";
+    room_.check_time(now = room_.next_timeout().value());
+    if (rests == 0) {
+      EXPECT_THAT(room_.take_news().value_or(""), testing::HasSubstr("ulimit -n"));
+    }
+  }
+  taken.reset();
+  handle_one();
+  EXPECT_THAT(tokens_, testing::ElementsAre(5));
 }
 
 }  // namespace

@@ -53,12 +53,6 @@ void TalkServer::publish(std::string text) {
   waker_->wake();
 }
 
-std::size_t TalkServer::staying() const {
-  const auto stays = [](const Talk& talk) { return talk.stays && !talk.over; };
-  return staying_.size() +
-         static_cast<std::size_t>(std::count_if(talks_.begin(), talks_.end(), stays));
-}
-
 void TalkServer::run() {
   while (!waker_->stopped()) {
     try {
@@ -93,9 +87,9 @@ void TalkServer::serve() {
       }
     }
     if (waiting[0].revents != 0) waker_->drain();
-    move_those_that_stay();
+    drop_old(now);  // first, so that those that have left cost no other its place
+    move_those_that_stay(now);
     send_published(now);
-    drop_old(now);
     if (waiting[1].revents != 0) take_connections(now);
     drop_old(now);  // also newcomers whose talk is already over
     if (const auto news = acceptor_.take_news()) owner_.tell(*news);
@@ -124,7 +118,7 @@ void TalkServer::take_connections(SteadyTime now) {
     talks_.push_back({.socket = std::move(socket), .end = now + owner_.patience});
     go_on(talks_.back());  // usually it has asked by now
   }
-  move_those_that_stay();
+  move_those_that_stay(now);
 }
 
 void TalkServer::go_on(Talk& talk) {
@@ -141,7 +135,7 @@ void TalkServer::listen_to(Talk& talk) {
   talk.heard.append(bytes.data(), static_cast<std::size_t>(got));
   const bool is_too_much = talk.heard.size() >= owner_.most_bytes;
   talk.heard.resize(std::min(talk.heard.size(), owner_.most_bytes));
-  Heard heard = owner_.hear({talk.socket, talk.heard, staying()});
+  Heard heard = owner_.hear({talk.socket, talk.heard});
   talk.over = heard.is_over || (is_too_much && !heard.answer);
   if (talk.over || !heard.answer) return;
   talk.answered = true;
@@ -167,10 +161,11 @@ void TalkServer::send_reply(Talk& talk) {
   }
 }
 
-// They are no guests any more: newcomers do not take their place.
-void TalkServer::move_those_that_stay() {
+// They are no guests any more: only another that stays takes their place.
+void TalkServer::move_those_that_stay(SteadyTime now) {
   for (auto talk = talks_.begin(); talk != talks_.end();) {
     if (talk->stays && !talk->over) {
+      acceptor_.make_room_for_stream(staying_, now);
       staying_.push_back(std::move(*talk));
       talk = talks_.erase(talk);
     } else {

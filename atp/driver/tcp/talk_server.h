@@ -23,11 +23,11 @@ class TalkServer {
   struct Client {
     const TcpSocket& socket;
     const std::string& bytes;  // all that it has sent so far
-    std::size_t staying;       // how many others stay
   };
   struct Answer {
     std::string bytes;
-    bool stays = false;  // after these bytes, the client gets all that is published
+    // After these bytes, the client gets all that is published, until too many newer ones do.
+    bool stays = false;
   };
   struct Heard {
     bool is_over = false;  // close the connection
@@ -77,13 +77,12 @@ class TalkServer {
              std::unique_ptr<Waker> waker);
   void run();
   void serve();  // until it is to stop
-  std::size_t staying() const;
   int time_left(SteadyTime now) const;
   void take_connections(SteadyTime now);
   void go_on(Talk& talk);
   void listen_to(Talk& talk);
   void send_reply(Talk& talk);
-  void move_those_that_stay();
+  void move_those_that_stay(SteadyTime now);
   void drop_old(SteadyTime now);
   void send_published(SteadyTime now);
 

@@ -1,14 +1,13 @@
 #include "atp/driver/tcp/talk_server.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <mutex>
 #include <new>
+#include <optional>
 
+#include "atp/driver/tcp/testing_descriptors.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -106,21 +105,12 @@ TEST_F(TalkServerTest, RestsWhileTheProcessHasNoDescriptorsAndRecovers) {
     EXPECT_TRUE(caller.receive_all(answer, until_));
   }
   // The last free descriptor is for a client's socket.
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit now{.rlim_cur = 300, .rlim_max = before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &now);
-  std::vector<int> taken;
-  for (int fd = 0; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
-  ASSERT_FALSE(taken.empty());
-  close(taken.back());
-  taken.pop_back();
+  std::optional<DescriptorsTaken> taken(1);
   const TcpSocket waits = connect();
   const std::uint64_t rounds = server_->rounds();
   std::this_thread::sleep_for(milliseconds(500));
   const std::uint64_t woken = server_->rounds() - rounds;
-  for (const int fd : taken) close(fd);
-  setrlimit(RLIMIT_NOFILE, &before);
+  taken.reset();
   EXPECT_LE(woken, 25U)
       << "it must not spin: five rests, each of two rounds, and what a busy machine adds";
   ASSERT_FALSE(told().empty());
