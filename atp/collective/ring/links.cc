@@ -36,7 +36,8 @@ class Meeting {
         next_((options.rank + 1) % options.world_size),
         before_((options.rank + options.world_size - 1) % options.world_size),
         until_(steady_clock::now() + bounded_timeout(options.connect_timeout)),
-        notice_(options.on_warning ? options.on_warning : tell_on_stderr) {}
+        warn_(options.on_warning ? options.on_warning : tell_on_stderr),
+        notice_(warn_) {}
 
   Result<Links> connect();
 
@@ -58,6 +59,7 @@ class Meeting {
   const std::size_t next_;
   const std::size_t before_;
   const SteadyTime until_;
+  const std::function<void(const std::string&)> warn_;
   WaitNotice notice_;
 };
 
@@ -146,7 +148,7 @@ Status Meeting::accept_both(Neighbour& before) {
     if (const auto end = why_ended(before_, " to connect with it")) return Error{*end};
     const SteadyTime now = steady_clock::now();
     room.check_time(now);
-    if (const auto news = room.take_news()) why = *news;
+    if (const auto news = room.take_news()) warn_(why = *news);
     if (now >= until_) return not_called(why);
     const SteadyTime next =
         std::min({until_, now + kBetweenInterruptChecks, room.next_timeout().value_or(until_)});

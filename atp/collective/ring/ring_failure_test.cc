@@ -325,6 +325,23 @@ TEST(RingFailure, silent_strangers_do_not_hold_up_the_meeting_one_after_another)
   ring.run([](std::size_t, Ring&) {});
 }
 
+TEST(RingFailure, strangers_whom_a_rank_cannot_all_keep_are_reported_and_do_not_hold_it_up) {
+  TestingRing ring(2);
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ring.options().on_warning = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::vector<TcpSocket> silent;
+  for (int i = 0; i < 200; ++i)
+    silent.push_back(TcpSocket::connect(ring.addresses()[0], soon).value());
+  ring.run([](std::size_t, Ring&) {});
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("closing the oldest"));
+}
+
 TEST(RingFailure, strangers_and_ranks_of_other_groups_are_turned_away) {
   TestingRing ring(2);
   std::thread stranger([&] {
