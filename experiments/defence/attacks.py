@@ -448,6 +448,7 @@ ROWS = [
     tcp("half headers, more than all HTTP ports hold", 1100, "http", first=BEGIN),
     tcp("headers of 1 MB, at all HTTP ports", 50, "http", first=BEGIN + b"a" * (1 << 20)),
     tcp("unread event streams of the page", 300, "view", first=EVENTS),
+    tcp("event streams of the page that are read", 300, "view", first=EVENTS, reads=True),
     tcp("idle connections to the ranks' ports", 500, "ranks"),
     tcp("senders of random bytes to the ranks' ports", 100, "ranks", first=os.urandom(5000)),
     Row("wrong Host headers", requests("http", *EVIL), way="tcp", rate=50),

@@ -6,9 +6,10 @@ Compared times are measured alternately, without and with the attack. A stranger
 docs/protocol.md and the port but none of the members' secrets, and sends from another address.
 Measures: all-reduces while jobs are created and left at 6 kB/s; packets forwarded after JOINs with
 a looped route; answers to a flood, and how long an honest client waits meanwhile; `atp status` with
-500 idle connections; the time until the other ranks end, naming the culprit, after a rank or one of
-three servers is killed. On hosts in network namespaces: all-reduces under forged ICMP errors,
-and the end of a rank that is cut off. Writes defence.csv into FOLDER (default: out/defence).
+500 idle connections; a new stream of `atp view` beside 300 that are read; the time until the other
+ranks end, naming the culprit, after a rank or one of three servers is killed. On hosts in network
+namespaces: all-reduces under forged ICMP errors, and the end of a rank that is cut off. Writes
+defence.csv into FOLDER (default: out/defence).
 """
 
 import csv
@@ -28,7 +29,7 @@ from pathlib import Path
 from experiments import report
 from experiments.defence import hosts
 from experiments.defence.packets import DIRECT, gradient, join
-from experiments.defence.stranger import Asker, Churn, Stranger
+from experiments.defence.stranger import Asker, Churn, Readers, Stranger, open_stream
 from experiments.report import BUILD
 from lab.entry import ends_with_us
 from lab.ports import free_port
@@ -214,6 +215,28 @@ def idle(connections, rounds):
     )
 
 
+def streams(readers, rounds):
+    """A new stream of `atp view` beside others that are read, and opened again when they end."""
+    took = []
+    with Nodes() as nodes:
+        server, _ = nodes.node("server")
+        at = ("127.0.0.1", free_port())
+        view = nodes.start((ATP, "view", "--listen", text(at), text(server)))
+        wait_until(lambda: "atp view of" in output(view), "the page")
+        with Readers(at, readers):
+            for _ in range(rounds):
+                begin = time.monotonic()
+                with open_stream(at) as stream, stream.makefile() as lines:
+                    if not any(line.startswith("data: {") for line in lines):
+                        raise SystemExit("a stream of atp view ended without a view")
+                took.append(time.monotonic() - begin)
+    yield (
+        f"a stream of `atp view` beside {readers} that are read: the slowest first view, s",
+        max(took),
+        "at most 1",
+    )
+
+
 ENDLESS = ("-b", "1M", "-e", "1M", "-n", "1000000", "-w", "0")
 
 
@@ -292,6 +315,7 @@ def measures(short):
     for addresses in (1, 20) if short else (1, 1000):
         yield from flood(2_000 if short else 100_000, addresses)
     yield from idle(50 if short else 500, 1 if short else 5)
+    yield from streams(50 if short else 300, 3 if short else 50)
     yield from deaths(1 if short else 7)
     yield from hosts.cut_offs(1 if short else 5)
     yield from hosts.forged_icmp(1 if short else 7, 600)

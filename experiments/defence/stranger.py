@@ -3,6 +3,7 @@ nonce."""
 
 import os
 import random
+import selectors
 import socket
 import struct
 import threading
@@ -130,3 +131,46 @@ class Churn:
                 stranger.hear()
                 due = begin + stranger.sent_bytes / self._rate
                 self._over.wait(max(0, due - time.monotonic()))
+
+
+def open_stream(view):
+    stream = socket.create_connection(view, 10)
+    stream.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return stream
+
+
+class Readers:
+    """Keeps this many streams of `atp view` open and reads them, in a thread, until the end of the
+    `with` block. A stream that ends is opened again at once."""
+
+    def __init__(self, view, streams):
+        self._view, self._selector = view, selectors.DefaultSelector()
+        for _ in range(streams):
+            self._open()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+        for key in self._selector.get_map().values():
+            key.fileobj.close()
+
+    def _open(self):
+        self._selector.register(open_stream(self._view), selectors.EVENT_READ)
+
+    def _run(self):
+        while not self._over.is_set():
+            for key, _ in self._selector.select(0.1):
+                try:
+                    if key.fileobj.recv(65536):
+                        continue
+                except ConnectionError:
+                    pass
+                self._selector.unregister(key.fileobj)
+                key.fileobj.close()
+                self._open()

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import random
-import selectors
+import select
 import signal
 import socket
 import struct
@@ -123,9 +123,9 @@ def hold_connections(world, row):
     """Keeps row.rate connections open to the ports that the row names, and opens at most AGAIN a
     second in place of those that were closed.
 
-    The row yields (address, what to say at first, what to say each second, whether it reads).
+    The row makes their plans.
     """
-    selector, plans = selectors.DefaultSelector(), list(row.make(world))
+    epoll, plans = select.epoll(), list(row.make(world))
     begin = time.monotonic()
     connections, drip_at, opened = {}, begin + 1, 0
     while True:
@@ -137,26 +137,26 @@ def hold_connections(world, row):
             connection.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 connection.connect(plan.to)
-            connections[connection] = plan
-            selector.register(connection, selectors.EVENT_WRITE)
-        for key, _ in selector.select(0.05):
-            connection, plan = key.fileobj, connections[key.fileobj]
+            connections[connection.fileno()] = connection, plan
+            epoll.register(connection, select.EPOLLOUT)
+        for descriptor, events in epoll.poll(0.05):
+            connection, plan = connections[descriptor]
             try:
-                if key.events & selectors.EVENT_WRITE:
+                if events & select.EPOLLOUT:
                     world.sent_bytes += connection.send(plan.first or b"")
                     world.sent += 1
                     if plan.leaves:
                         raise OSError("that was all")
-                    selector.modify(connection, selectors.EVENT_READ if plan.reads else 0 or 1)
-                elif not connection.recv(65536):
+                    epoll.modify(connection, select.EPOLLRDHUP | plan.reads * select.EPOLLIN)
+                elif events != select.EPOLLIN or not connection.recv(65536):
                     raise OSError("closed")
             except OSError:
-                selector.unregister(connection)
+                epoll.unregister(connection)
                 connection.close()
-                del connections[connection]
+                del connections[descriptor]
         if time.monotonic() > drip_at:
             drip_at = time.monotonic() + 1
-            for connection, plan in connections.items():
+            for connection, plan in connections.values():
                 if plan.each_second:
                     with contextlib.suppress(OSError):
                         world.sent_bytes += connection.send(plan.each_second)
