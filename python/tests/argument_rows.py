@@ -6,17 +6,22 @@ every sum is exact in every type and order.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 import torch.distributed as dist
 
 RANKS = 3
 ROOT = 1
+SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 TYPES = (
     torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8,
-    torch.int32, torch.int64, torch.bool, torch.complex64,
+    torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128,
+    torch.float8_e4m3fn,
 )  # fmt: skip
+UNSUMMED = torch.float8_e4m3fn  # which is moved, but not reduced
 FRESH = -1  # of a result before the call
 
 
@@ -43,16 +48,14 @@ def fresh(count: int, dtype) -> torch.Tensor:
     return torch.full((count,), FRESH, dtype=torch.int64).to(dtype)
 
 
-def total(tensors: list[torch.Tensor]) -> torch.Tensor:
+def total(tensors: Iterable[torch.Tensor], op=SUM) -> torch.Tensor:
     tensors = list(tensors)
-    result = tensors[0].clone()
-    for tensor in tensors[1:]:
-        result = result + tensor
-    return result.to(tensors[0].dtype)
+    combine = torch.maximum if op == MAX else operator.add
+    return functools.reduce(combine, tensors).to(tensors[0].dtype)
 
 
-def sum_for(to: int, count: int, dtype) -> torch.Tensor:
-    return total(block(rank, to, count, dtype) for rank in range(RANKS))
+def sum_for(to: int, count: int, dtype, op=SUM) -> torch.Tensor:
+    return total((block(rank, to, count, dtype) for rank in range(RANKS)), op)
 
 
 # Forms of a single tensor: each makes one with these values, and with room of its own.
@@ -80,10 +83,19 @@ def within_a_larger_one(values):
 
 
 def misaligned(values):
-    """At an address that is no multiple of its size."""
-    room = bytearray(values.numel() * values.element_size() + 16)
-    tensor = torch.frombuffer(room, dtype=values.dtype, count=values.numel(), offset=1)
-    return tensor.copy_(values)
+    """At an address that is no multiple of its size. torch itself crashes where it reads or writes
+    complex128 there, so only bytes are copied."""
+    room = bytearray(16 * values.numel() + 16)
+    torch.frombuffer(room, dtype=torch.uint8, count=values.nbytes, offset=1).copy_(
+        values.contiguous().view(torch.uint8)
+    )
+    return torch.frombuffer(room, dtype=values.dtype, count=values.numel(), offset=1)
+
+
+def aligned(tensor):
+    if tensor.data_ptr() % tensor.element_size() == 0:
+        return tensor
+    return tensor.view(torch.uint8).clone().view(tensor.dtype)
 
 
 def requiring_gradients(values):
@@ -96,7 +108,7 @@ def conjugated(values):
 
 
 def negated(values):
-    if values.dtype == torch.bool:
+    if values.dtype in (torch.bool, UNSUMMED):  # which torch cannot negate
         return values.clone()
     return torch._neg_view((-values).clone())
 
@@ -124,28 +136,30 @@ def result_of(form):
 
 def same_values(tensor, flat):
     """As plain torch reads it, whatever its form."""
-    return torch.equal(tensor.detach().resolve_conj().resolve_neg().reshape(-1), flat.reshape(-1))
+    return torch.equal(
+        aligned(tensor.detach()).resolve_conj().resolve_neg().reshape(-1), flat.reshape(-1)
+    )
 
 
 # The collectives with tensors of one form. `form` makes every tensor.
 
 
-def all_reduce(group, rank, form, count, dtype):
+def all_reduce(group, rank, form, count, dtype, op=SUM):
     tensor = form(block(rank, 0, count, dtype))
-    dist.all_reduce(tensor, group=group)
-    return [tensor], [sum_for(0, count, dtype)]
+    dist.all_reduce(tensor, op=op, group=group)
+    return [tensor], [sum_for(0, count, dtype, op)]
 
 
-def all_reduce_coalesced(group, rank, form, count, dtype):
+def all_reduce_coalesced(group, rank, form, count, dtype, op=SUM):
     tensors = [form(block(rank, 0, count, dtype)), form(block(rank, 1, 2 * count, dtype))]
-    dist.all_reduce_coalesced(tensors, group=group)
-    return tensors, [sum_for(0, count, dtype), sum_for(1, 2 * count, dtype)]
+    dist.all_reduce_coalesced(tensors, op=op, group=group)
+    return tensors, [sum_for(0, count, dtype, op), sum_for(1, 2 * count, dtype, op)]
 
 
-def reduce(group, rank, form, count, dtype):
+def reduce(group, rank, form, count, dtype, op=SUM):
     tensor = form(block(rank, 0, count, dtype))
-    dist.reduce(tensor, group_dst=ROOT, group=group)
-    return ([tensor], [sum_for(0, count, dtype)]) if rank == ROOT else ([], [])
+    dist.reduce(tensor, group_dst=ROOT, op=op, group=group)
+    return ([tensor], [sum_for(0, count, dtype, op)]) if rank == ROOT else ([], [])
 
 
 def broadcast(group, rank, form, count, dtype):
@@ -186,24 +200,26 @@ def scatter(group, rank, form, count, dtype):
     return [output], [block(ROOT, rank, count, dtype)]
 
 
-def reduce_scatter(group, rank, form, count, dtype):
+def reduce_scatter(group, rank, form, count, dtype, op=SUM):
     output = result_of(form)(fresh(count, dtype))
     inputs = [form(block(rank, to, count, dtype)) for to in range(RANKS)]
-    dist.reduce_scatter(output, inputs, group=group)
-    return [output], [sum_for(rank, count, dtype)]
+    dist.reduce_scatter(output, inputs, op=op, group=group)
+    return [output], [sum_for(rank, count, dtype, op)]
 
 
-def reduce_scatter_tensor(group, rank, form, count, dtype):
+def reduce_scatter_tensor(group, rank, form, count, dtype, op=SUM):
     output = result_of(form)(fresh(count, dtype))
-    dist.reduce_scatter_tensor(output, form(blocks_of(rank, count, dtype)), group=group)
-    return [output], [sum_for(rank, count, dtype)]
+    dist.reduce_scatter_tensor(output, form(blocks_of(rank, count, dtype)), op=op, group=group)
+    return [output], [sum_for(rank, count, dtype, op)]
 
 
-def reduce_scatter_coalesced(group, rank, form, count, dtype):
+def reduce_scatter_coalesced(group, rank, form, count, dtype, op=SUM):
     outputs = [result_of(form)(fresh(count, dtype)) for _ in range(2)]
     inputs = [form(blocks_of(rank, count, dtype)) for _ in range(2)]
-    group_of(group).reduce_scatter_tensor_coalesced(outputs, inputs).wait()
-    return outputs, [sum_for(rank, count, dtype)] * 2
+    options = dist.ReduceScatterOptions()
+    options.reduceOp = op
+    group_of(group).reduce_scatter_tensor_coalesced(outputs, inputs, options).wait()
+    return outputs, [sum_for(rank, count, dtype, op)] * 2
 
 
 def all_to_all(group, rank, form, count, dtype):
@@ -243,16 +259,20 @@ def send_and_recv(group, rank, form, count, dtype):
     return [found], [block((rank - 1) % RANKS, 0, count, dtype)]
 
 
-def barrier(group, rank, form, count, dtype):
+def barrier(group, rank, form, count, dtype, op=SUM):
     """Leaves an operation in progress alone."""
     tensor = form(block(rank, 0, count, dtype))
-    work = dist.all_reduce(tensor, group=group, async_op=True)
+    work = dist.all_reduce(tensor, op=op, group=group, async_op=True)
     dist.barrier(group=group)
     work.wait()
-    return [tensor], [sum_for(0, count, dtype)]
+    return [tensor], [sum_for(0, count, dtype, op)]
 
 
 IN_PLACE = (all_reduce, all_reduce_coalesced, reduce, broadcast, barrier)
+REDUCING = (
+    all_reduce, all_reduce_coalesced, reduce, reduce_scatter, reduce_scatter_tensor,
+    reduce_scatter_coalesced, barrier,
+)  # fmt: skip
 COLLECTIVES = (
     all_reduce, all_reduce_coalesced, reduce, broadcast, all_gather, all_gather_into_tensor,
     all_gather_coalesced, gather, scatter, reduce_scatter, reduce_scatter_tensor,
@@ -266,28 +286,41 @@ def group_of(group):
     return group or dist.group.WORLD
 
 
+def reductions_of(collective, dtype) -> dict[str, dict]:
+    """{its part of a row's name: arguments of the collective}"""
+    if collective not in REDUCING or dtype.is_complex or dtype == UNSUMMED:
+        return {"": {}}
+    return {"": {}, "MAX, ": {"op": MAX}}
+
+
+def without_dimensions(values):
+    return values.reshape(()).clone()
+
+
+def forms_of(collective, count: int) -> Iterator[tuple[str, Callable, int]]:
+    """(name, form, number of values)"""
+    for name, form in FORMS.items():
+        if form in INPUTS_ONLY and collective in IN_PLACE:
+            continue
+        # Only the root would learn that torch's own functions refuse such views.
+        if form is conjugated and collective is scatter:
+            continue
+        yield name, form, count
+    yield "no values", plain, 0
+    yield "one value", plain, 1
+    if collective in (all_reduce, reduce, broadcast, all_gather, gather, scatter, all_to_all):
+        yield "tensors without dimensions", without_dimensions, 1
+
+
 def rows(rank: int, count: int, dtype) -> Iterator[Row]:
     """All rows; those with one form have tensors of `count` values, of none, and of one."""
     for collective in COLLECTIVES:
-        for form_name, form in FORMS.items():
-            if form in INPUTS_ONLY and collective in IN_PLACE:
-                continue
-            # Only the root would learn that torch's own functions refuse such views.
-            if form is conjugated and collective is scatter:
-                continue
-            yield Row(
-                f"{collective.__name__} of {form_name}, {dtype}",
-                lambda group, c=collective, f=form: c(group, rank, f, count, dtype),
-            )
-        for size_name, size in {"no values": 0, "one value": 1}.items():
-            yield Row(
-                f"{collective.__name__} of {size_name}, {dtype}",
-                lambda group, c=collective, n=size: c(group, rank, plain, n, dtype),
-            )
-        if collective in (all_reduce, reduce, broadcast, all_gather, gather, scatter, all_to_all):
-            yield Row(
-                f"{collective.__name__} of tensors without dimensions, {dtype}",
-                lambda group, c=collective: c(
-                    group, rank, lambda values: values.reshape(()).clone(), 1, dtype
-                ),
-            )
+        for name, form, size in forms_of(collective, count):
+            for reduction, arguments in reductions_of(collective, dtype).items():
+                yield Row(
+                    f"{collective.__name__} of {name}, {reduction}{dtype}",
+                    lambda group, c=collective, f=form, n=size, a=arguments: c(
+                        group, rank, f, n, dtype, **a
+                    ),
+                    must_be_refused=collective in REDUCING and dtype == UNSUMMED,
+                )

@@ -10,7 +10,7 @@ import torch.distributed as dist
 import atp.torch
 from atp.torch._address import this_host
 
-from .argument_rows import RANKS, TYPES, Row, rows, same_values
+from .argument_rows import RANKS, TYPES, UNSUMMED, Row, rows, same_values
 from .overlap_rows import colliding, overlapping
 
 COUNT = 6
@@ -19,6 +19,7 @@ PATHS = {
     "network": {"algorithm": "innetwork", "host_memory": False, "hierarchy": False},
     "hosts": {"algorithm": "innetwork", "host_memory": True, "hierarchy": True},
     "ring": {"algorithm": "ring"},
+    "auto": {"algorithm": "auto", "host_memory": False, "hierarchy": False},
 }
 
 
@@ -76,7 +77,14 @@ def test_every_form_of_argument_is_right_or_refused_alike_on_all_paths(ranks, gr
         groups = {path: group_on(path, rank) for path in PATHS}
         table = [
             *rows(rank, COUNT, dtype),
-            *(Row(f"{name}, {dtype}", call) for name, call in overlapping(rank, COUNT, dtype)),
+            *(
+                Row(
+                    f"{name}, {dtype}",
+                    call,
+                    must_be_refused=dtype == UNSUMMED and "reduce" in name,
+                )
+                for name, call in overlapping(rank, COUNT, dtype)
+            ),
             *(
                 Row(f"{name}, {dtype}", call, must_be_refused=True, by=by)
                 for name, call, by in colliding(rank, COUNT, dtype)
@@ -98,7 +106,8 @@ LARGE = 500_000
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
 def test_large_tensors_that_share_memory_are_right_on_all_paths(ranks, group_on, dtype):
     def body(rank):
-        groups = {path: group_on(path, rank) for path in PATHS}
+        # "auto" takes one of the others.
+        groups = {path: group_on(path, rank) for path in PATHS if path != "auto"}
         table = [Row(name, call) for name, call in overlapping(rank, LARGE, dtype)]
         return faults(verdicts(rank, groups, table), set())
 
