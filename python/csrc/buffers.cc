@@ -96,8 +96,8 @@ std::string conversion_of(at::ScalarType type) {
 }
 
 // Pinned memory, so that the device copies at full speed; a device of torch's PrivateUse1 need not
-// have any. The copy waits for the work that the
-// caller has queued on the device's current stream: the values are those that the caller sees.
+// have any. The copy waits for the work that the caller has queued on the device's current stream:
+// the values are those that the caller sees.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
   const NoAutograd guard;
