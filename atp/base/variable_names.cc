@@ -1,5 +1,7 @@
 #include "atp/base/variable_names.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
