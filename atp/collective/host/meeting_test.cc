@@ -33,6 +33,7 @@ Outcomes meet(const JobKey& job, std::size_t world_size, const std::vector<std::
   Outcomes outcomes;
   for (std::size_t i = 0; i < who.size(); ++i) outcomes.emplace_back(Error{"not tried"});
   std::vector<std::thread> threads;
+  threads.reserve(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
     threads.emplace_back([&, i] {
       Result<HostMeetingOutcome> outcome =
@@ -56,7 +57,7 @@ std::string name_of(const JobKey& job) {
 
 // The line of a caller that has claimed to be this rank and said nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
-                 std::uint32_t version = 0x41545036) {
+                 std::uint32_t version = 0x41545037) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Result<UnixLine> line = UnixLine::make();
   for (;;) {
@@ -66,6 +67,16 @@ UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size
     static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
     return std::move(line).value();
   }
+}
+
+// Of this process: all others are taken.
+void leave_descriptors(rlim_t free) {
+  const auto next = static_cast<rlim_t>(dup(STDERR_FILENO));
+  close(static_cast<int>(next));
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = next + free;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 TEST(HostMeeting, GivesAllRanksTheSameMemoryAndMakesThemVisibleToEachOther) {
@@ -122,7 +133,7 @@ TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
   const JobKey job = new_job();
   std::thread hasty([&] {
     const auto outcome =
-        meet_on_host({.job = job, .rank = 1, .world_size = 3, .timeout = milliseconds(1000)});
+        meet_on_host({.job = job, .rank = 1, .world_size = 3, .timeout = milliseconds(2000)});
     ASSERT_FALSE(outcome.ok());
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 did not contact rank 0"));
   });
@@ -137,6 +148,7 @@ TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
 TEST(HostMeeting, RanksWithDifferentNumberFormatsAllLearnWhichUsesWhich) {
   const JobKey job = new_job();
   std::vector<std::thread> ranks;
+  ranks.reserve(3);
   for (std::size_t rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&job, rank] {
       if (rank == 2) std::this_thread::sleep_for(milliseconds(100));
@@ -255,10 +267,7 @@ TEST(HostMeeting, WithoutRoomForADescriptorTellsAllRanksWhichOneLacksIt) {
   const JobKey job = new_job();
   const pid_t follower = fork();
   if (follower == 0) {
-    const auto last = static_cast<rlim_t>(dup(STDERR_FILENO));  // for the line
-    close(static_cast<int>(last));
-    const rlimit small{last + 1, last + 1};
-    setrlimit(RLIMIT_NOFILE, &small);
+    leave_descriptors(1);  // for the line
     const auto outcome = meet_on_host({.job = job, .rank = 1, .world_size = 2});
     _exit(outcome.ok() && !outcome.value().place && !outcome.value().why_not.empty() ? 0 : 1);
   }
@@ -282,9 +291,10 @@ TEST(HostMeeting, TellsAllOthersWhichRankWasLost) {
     close(passed.value().descriptor);
     EXPECT_TRUE(second.say("").ok());  // which is not read before rank 1 is lost
     first = UnixLine();
-    const auto told = second.hear(1000, until);
+    auto told = second.take(1000, until);
+    while (told.ok() && told.value().is_note) told = second.take(1000, until);
     ASSERT_TRUE(told.ok()) << told.error().message;
-    EXPECT_THAT(told.value(), HasSubstr("rank 0 has lost rank 1"));
+    EXPECT_THAT(told.value().text, HasSubstr("rank 0 has lost rank 1"));
   });
   EXPECT_FALSE(meet_on_host({.job = job, .rank = 0, .world_size = 3}).ok());
   others.join();
@@ -324,15 +334,21 @@ TEST(HostMeeting, SilentCallersDoNotHoldUpTheOthers) {
   others.join();
 }
 
+// Until the time is up: meanwhile it may get one.
 TEST(HostMeeting, TellsCallersThatTheirLeaderHasNoDescriptorLeft) {
   const JobKey job = new_job();
   const pid_t leader = fork();
   if (leader == 0) {
-    const auto last = static_cast<rlim_t>(dup(STDERR_FILENO));  // for the listener
-    close(static_cast<int>(last));
-    const rlimit small{last + 2, last + 2};  // and for one of two callers
-    setrlimit(RLIMIT_NOFILE, &small);
-    _exit(meet_on_host({.job = job, .rank = 0, .world_size = 3}).ok() ? 1 : 0);
+    leave_descriptors(2);  // for the listener and one of two callers
+    std::string said;
+    const auto outcome = meet_on_host({.job = job,
+                                       .rank = 0,
+                                       .world_size = 3,
+                                       .timeout = milliseconds(2000),
+                                       .warn = [&](const std::string& line) { said += line; }});
+    const bool is_right = !outcome.ok() && said.find("rank 0 waits for rank ") == 0 &&
+                          said.find("ulimit -n") != std::string::npos;
+    _exit(is_right ? 0 : 1);
   }
   for (const auto& outcome : meet(job, 3, {1, 2}, milliseconds(20'000))) {
     ASSERT_FALSE(outcome.ok());
@@ -344,81 +360,200 @@ TEST(HostMeeting, TellsCallersThatTheirLeaderHasNoDescriptorLeft) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(HostMeeting, SaysForWhomARankWaitsAfterASecond) {
-  std::vector<std::thread> ranks;
-  for (const std::size_t rank : {0, 1}) {
-    ranks.emplace_back([rank] {
-      std::vector<std::string> lines;
-      const auto outcome =
-          meet_on_host({.job = new_job(),
-                        .rank = rank,
-                        .world_size = 2,
-                        .timeout = milliseconds(1400),
-                        .warn = [&](const std::string& line) { lines.push_back(line); }});
-      EXPECT_FALSE(outcome.ok());
-      const std::string whom = rank == 0 ? "rank 0 waits for rank 1" : "rank 1 waits for rank 0";
-      EXPECT_EQ(lines, std::vector{whom + " to meet the ranks of this host"});
+TEST(HostMeeting, GoesOnWhenItsLeaderHasADescriptorAgain) {
+  const JobKey job = new_job();
+  const pid_t leader = fork();
+  if (leader == 0) {
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    leave_descriptors(1);  // for the listener
+    std::thread later([&] {
+      std::this_thread::sleep_for(milliseconds(500));
+      setrlimit(RLIMIT_NOFILE, &before);
     });
+    const auto outcome = meet_on_host({.job = job, .rank = 0, .world_size = 2});
+    later.join();
+    _exit(outcome.ok() && outcome.value().place ? 0 : 1);
   }
-  for (std::thread& thread : ranks) thread.join();
+  const auto outcome = meet_on_host({.job = job, .rank = 1, .world_size = 2});
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+  int status = -1;
+  waitpid(leader, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
-// What a rank waits for, and who makes it wait.
+// A rank 0 that listens, and does this with its line to rank 1.
+std::function<void(const JobKey&, std::future<void>)> leader_that(
+    const std::function<void(const UnixLine&)>& acts) {
+  return [acts](const JobKey& job, std::future<void> over) {
+    const UnixLine listener = UnixLine::listen(name_of(job)).value();
+    const UnixLine* waited[] = {&listener};
+    static_cast<void>(
+        UnixLine::first_ready(waited, std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+    const UnixLine line = listener.accept().value();
+    acts(line);
+    over.wait();
+  };
+}
+
+// Rank 0 of three.
+void lead_three(const JobKey& job, const std::future<void>& over) {
+  const auto interruption = std::make_shared<Interruption>();
+  std::thread leader([&] {
+    static_cast<void>(
+        meet_on_host({.job = job, .rank = 0, .world_size = 3, .interruption = interruption}));
+  });
+  over.wait();
+  interruption->set("over");
+  leader.join();
+}
+
+// What a rank waits for, who makes it wait, and for whom it says that it waits.
 struct Wait {
   const char* name;
   std::size_t rank;
-  std::function<void(const JobKey&, std::promise<void>& over)> other;
+  std::size_t world_size;
+  std::function<void(const JobKey&, std::future<void> over)> other;
+  std::vector<std::string> whom;
 };
 
 const Wait kWaits[] = {
-    {"rank 0, for a rank to call", 0, [](const JobKey&, auto& over) { over.get_future().wait(); }},
-    {"rank 0, for a rank's answer", 0,
-     [](const JobKey& job, auto& over) {
+    {"rank 0, for a rank to call", 0, 2, [](const JobKey&, auto over) { over.wait(); }, {"rank 1"}},
+    {"rank 0, for two ranks of which one has called",
+     0,
+     3,
+     [](const JobKey& job, auto over) {
+       const UnixLine line = line_of(job, 1, 3);
+       over.wait();
+     },
+     {"rank 2"}},
+    {"rank 0, for a rank's answer",
+     0,
+     2,
+     [](const JobKey& job, auto over) {
        const UnixLine line = line_of(job, 1, 2);
-       over.get_future().wait();
-     }},
-    {"rank 1, for rank 0 to listen", 1,
-     [](const JobKey&, auto& over) { over.get_future().wait(); }},
-    {"rank 1, for the segment", 1,
-     [](const JobKey& job, auto& over) {
-       const UnixLine listener = UnixLine::listen(name_of(job)).value();
-       over.get_future().wait();
-     }},
-    {"rank 1, for the verdict", 1,
-     [](const JobKey& job, auto& over) {
-       const UnixLine listener = UnixLine::listen(name_of(job)).value();
-       const UnixLine* waited[] = {&listener};
-       static_cast<void>(UnixLine::first_ready(
-           waited, std::chrono::steady_clock::now() + std::chrono::seconds(20)));
-       const UnixLine line = listener.accept().value();
+       over.wait();
+     },
+     {"rank 1"}},
+    {"rank 0, for a late rank to call, and then for another's answer",
+     0,
+     3,
+     [](const JobKey& job, auto over) {
+       const UnixLine silent = line_of(job, 1, 3);
+       std::this_thread::sleep_for(milliseconds(1200));
+       const UnixLine late = line_of(job, 2, 3);
+       static_cast<void>(late.say(""));
+       over.wait();
+     },
+     {"rank 2", "rank 1"}},
+    {"rank 1, for rank 0 to listen",
+     1,
+     2,
+     [](const JobKey&, auto over) { over.wait(); },
+     {"rank 0"}},
+    {"rank 1, for the segment", 1, 2, leader_that([](const UnixLine&) {}), {"rank 0"}},
+    {"rank 1, for the first verdict",
+     1,
+     2,
+     leader_that([](const UnixLine& line) { static_cast<void>(line.pass(-1)); }),
+     {"rank 0"}},
+    {"rank 1, for the second verdict",
+     1,
+     2,
+     leader_that([](const UnixLine& line) {
        static_cast<void>(line.pass(-1));
-       over.get_future().wait();
-     }},
+       static_cast<void>(line.say(""));
+     }),
+     {"rank 0"}},
+    {"rank 1, for rank 0, which waits for rank 2 to call", 1, 3, lead_three, {"rank 2"}},
+    {"rank 1, for rank 0, which waits for rank 2's answer",
+     1,
+     3,
+     [](const JobKey& job, auto over) {
+       std::thread leader([&] { lead_three(job, over); });
+       const UnixLine line = line_of(job, 2, 3);
+       leader.join();
+     },
+     {"rank 2"}},
+    {"rank 1, for rank 0, which has waited for rank 2 and is frozen",
+     1,
+     3,
+     leader_that([](const UnixLine& line) {
+       std::this_thread::sleep_for(milliseconds(500));
+       line.note("rank 2");
+     }),
+     {"rank 2", "rank 0"}},
 };
 
+struct Waited {
+  std::string error;
+  std::vector<std::string> lines;
+  milliseconds took{};
+};
+
+// How a wait ends at this time-out, or when another rank is known to be lost.
+Waited wait_out(const Wait& wait, milliseconds timeout, milliseconds lost_after) {
+  const JobKey job = new_job();
+  std::promise<void> over;
+  std::thread other([&] { wait.other(job, over.get_future()); });
+  const auto interruption = std::make_shared<Interruption>();
+  std::thread watch([&] {
+    std::this_thread::sleep_for(lost_after);
+    interruption->set("rank 7 was lost");
+  });
+  Waited waited;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto outcome =
+      meet_on_host({.job = job,
+                    .rank = wait.rank,
+                    .world_size = wait.world_size,
+                    .timeout = timeout,
+                    .interruption = interruption,
+                    .warn = [&](const std::string& line) { waited.lines.push_back(line); }});
+  waited.took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
+  waited.error = outcome.ok() ? "" : outcome.error().message;
+  over.set_value();
+  watch.join();
+  other.join();
+  return waited;
+}
+
+std::vector<Waited> wait_all_out(milliseconds timeout, milliseconds lost_after) {
+  std::vector<Waited> waited(std::size(kWaits));
+  std::vector<std::thread> threads(waited.size());
+  for (std::size_t i = 0; i < waited.size(); ++i) {
+    threads[i] = std::thread([&, i] { waited[i] = wait_out(kWaits[i], timeout, lost_after); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return waited;
+}
+
 TEST(HostMeeting, EveryWaitEndsWhenAnotherRankIsKnownToBeLost) {
-  for (const Wait& wait : kWaits) {
-    SCOPED_TRACE(wait.name);
-    const JobKey job = new_job();
-    std::promise<void> over;
-    std::thread other([&] { wait.other(job, over); });
-    const auto interruption = std::make_shared<Interruption>();
-    std::thread watch([&] {
-      std::this_thread::sleep_for(milliseconds(300));
-      interruption->set("rank 7 was lost");
-    });
-    const auto begun = std::chrono::steady_clock::now();
-    const auto outcome = meet_on_host({.job = job,
-                                       .rank = wait.rank,
-                                       .world_size = 2,
-                                       .timeout = std::chrono::minutes(5),
-                                       .interruption = interruption});
-    over.set_value();
-    watch.join();
-    other.join();
-    ASSERT_FALSE(outcome.ok());
-    EXPECT_EQ(outcome.error().message, "rank 7 was lost");
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+  const std::vector<Waited> waited = wait_all_out(std::chrono::minutes(5), milliseconds(300));
+  for (std::size_t i = 0; i < waited.size(); ++i) {
+    EXPECT_EQ(waited[i].error, "rank 7 was lost") << kWaits[i].name;
+    EXPECT_LT(waited[i].took, std::chrono::seconds(30)) << kWaits[i].name;
+  }
+}
+
+TEST(HostMeeting, EveryWaitSaysForWhomAfterASecond) {
+  const std::vector<Waited> waited = wait_all_out(std::chrono::minutes(5), milliseconds(3000));
+  for (std::size_t i = 0; i < waited.size(); ++i) {
+    std::vector<std::string> lines = kWaits[i].whom;
+    for (std::string& line : lines) {
+      line.insert(0, "rank " + std::to_string(kWaits[i].rank) + " waits for ");
+      line.append(" to meet the ranks of this host");
+    }
+    EXPECT_EQ(waited[i].lines, lines) << kWaits[i].name;
+  }
+}
+
+// With nothing on top of it, in which another rank might be heard.
+TEST(HostMeeting, OneTimeOutBoundsEveryWait) {
+  const std::vector<Waited> waited = wait_all_out(milliseconds(800), milliseconds(3000));
+  for (std::size_t i = 0; i < waited.size(); ++i) {
+    EXPECT_LT(waited[i].took, milliseconds(2000)) << kWaits[i].name;
+    EXPECT_THAT(waited[i].error, HasSubstr(kWaits[i].whom.front())) << kWaits[i].name;
   }
 }
 

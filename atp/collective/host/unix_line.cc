@@ -1,7 +1,9 @@
 // Unix sockets of messages (SOCK_SEQPACKET) with time-outs, and descriptors passed over them.
 #include "atp/collective/host/unix_line.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -21,8 +23,7 @@ namespace {
 
 // Precedes each text, so that no message is empty: an empty message would look like the end.
 constexpr char kMark = '!';
-// Enough for all ranks of a job to connect at once.
-constexpr int kBacklog = 1024;
+constexpr char kNoteMark = '?';
 
 Error failed(const char* what) { return {std::string(what) + ": " + errno_text(errno)}; }
 
@@ -152,6 +153,14 @@ Result<std::string> UnixLine::hear(std::size_t longest, const Patience& patience
   return text.substr(1);
 }
 
+void UnixLine::note(const std::string& text) const {
+  int unread = 0;
+  if (ioctl(descriptor_, SIOCOUTQ, &unread) != 0 || unread != 0) return;
+  const std::string message = kNoteMark + text;
+  static_cast<void>(
+      ::send(descriptor_, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 Status UnixLine::pass(int descriptor) const {
   char mark = kMark;
   iovec part{&mark, 1};
@@ -187,7 +196,8 @@ Result<UnixLine::Passed> UnixLine::take(std::size_t longest, const Patience& pat
   const ssize_t got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC);
   if (got < 0) return failed("cannot receive from a Unix socket");
   if (got == 0) return Error{"its process has ended"};
-  Passed passed{.text = text.substr(1, static_cast<std::size_t>(got) - 1)};
+  Passed passed{.text = text.substr(1, static_cast<std::size_t>(got) - 1),
+                .is_note = text.front() == kNoteMark};
   const cmsghdr* head = CMSG_FIRSTHDR(&message);
   if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
     std::memcpy(&passed.descriptor, CMSG_DATA(head), sizeof passed.descriptor);

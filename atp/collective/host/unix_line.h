@@ -25,6 +25,9 @@ class UnixLine {
     MaybeInterruption interruption;
   };
 
+  // Enough for all ranks of a job to call at once.
+  static constexpr int kBacklog = 1024;
+
   UnixLine() = default;
   ~UnixLine();
   UnixLine(UnixLine&& other) noexcept;
@@ -52,11 +55,16 @@ class UnixLine {
   Status say(const std::string& text) const;
   Result<std::string> hear(std::size_t longest, const Patience& patience) const;
 
+  // Says a text that needs no answer and may be left out. Never waits, and does not add to what the
+  // peer has not read yet: so a peer that reads nothing cannot make say() or pass() wait.
+  void note(const std::string& text) const;
+
   // Exchange a descriptor; -1 passes none.
   Status pass(int descriptor) const;
   struct Passed {
     int descriptor = -1;
     std::string text;  // received instead of a descriptor
+    bool is_note = false;
   };
   Result<Passed> take(std::size_t longest, const Patience& patience) const;
 
