@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
-from atp.torch import _meeting
+from atp.torch import _watch
 from atp.torch._meeting import Meeting
 from atp.torch._watch import Deadline
 
@@ -205,27 +205,59 @@ def test_a_rank_that_never_joins_is_named(ranks):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
 
 
-def test_one_rank_says_whom_the_others_wait_for(ranks, monkeypatch):
-    monkeypatch.setattr(_meeting, "_TELLS_AFTER_S", 0.1)
+def lines_of_log():
+    lines = []
+    _watch._log.addHandler(handler := logging.Handler())
+    handler.emit = lambda record: lines.append(record.getMessage())
+    return lines
 
+
+def test_one_rank_says_whom_the_others_wait_for(ranks):
     def body(rank):
-        lines = []
-        _meeting._log.addHandler(handler := logging.Handler())
-        handler.emit = lambda record: lines.append(record.getMessage())
+        lines = lines_of_log()
         default_store = dist.distributed_c10d._get_default_store()
         meeting = Meeting(dist.PrefixStore("again", default_store), rank, 4, "again", [])
-        if rank != 1:
-            default_store.wait(["said/1"], datetime.timedelta(seconds=60))
-            time.sleep(0.5 if rank == 0 else 0)
-        else:
-            handler.emit = lambda record: (
-                lines.append(record.getMessage()), default_store.set("said/1", "")
-            )  # fmt: skip
+        if rank % 2 == 0:
+            time.sleep(2.5)
         meeting.agree_on_job(Deadline(datetime.timedelta(seconds=60)), [])
         return lines
 
-    said = ["waiting for ranks 0, 2, 3 to join group 'again', for at most 60 s"]
-    assert ranks.run(4, body) == [[], said, [], []]
+    of_0, of_1, of_2, of_3 = ranks.run(4, body)
+    said = "waiting for ranks 0, 2 to join group 'again', for at most 60 s"
+    assert (of_0, of_2) == ([], []) and of_1 + of_3 == [said]
+
+
+def test_it_says_again_and_again_who_is_still_missing(ranks, monkeypatch):
+    monkeypatch.setattr(_watch, "_TELLS_AGAIN_AFTER_S", 0.5)
+
+    def body(rank):
+        lines = lines_of_log()
+        default_store = dist.distributed_c10d._get_default_store()
+        meeting = Meeting(dist.PrefixStore("again", default_store), rank, 3, "again", [])
+        time.sleep([0, 1.2, 4][rank])
+        meeting.agree_on_job(Deadline(datetime.timedelta(seconds=60)), [])
+        return lines
+
+    (first, *more), *_ = ranks.run(3, body)
+    assert "ranks 1, 2 to join" in first
+    assert more and all("waiting for rank 2 to join" in line for line in more), more
+
+
+def test_one_rank_says_whom_the_others_wait_for_in_later_steps(ranks):
+    def body(rank):
+        lines = lines_of_log()
+        default_store = dist.distributed_c10d._get_default_store()
+        meeting = Meeting(dist.PrefixStore("again", default_store), rank, 3, "again", [])
+        deadline = Deadline(datetime.timedelta(seconds=60))
+        meeting.agree_on_job(deadline, [])
+        if rank == 1:
+            time.sleep(2.5)
+        meeting.exchange("way/ring", "-", deadline)
+        return lines
+
+    of_0, of_1, of_2 = ranks.run(3, body)
+    said = "waiting for rank 1 of group 'again' to report its part (way/ring), for at most 60 s"
+    assert of_1 == [] and of_0 + of_2 == [said]
 
 
 def test_a_rank_that_comes_too_late_learns_that_the_others_gave_up(ranks):

@@ -21,8 +21,11 @@ RANKS = 3
 VICTIM = 1
 OTHERS = [rank for rank in range(RANKS) if rank != VICTIM]
 LONG = datetime.timedelta(seconds=200)
-# Far less than the time-out, and far more than a busy machine needs.
-SOON_S = 60
+# A rank that is gone is named at once: within half a second, on a busy machine within this time.
+SOON_S = 5
+# By others than its host's that takes longer: until the server misses it, or the ranks do.
+LEASE_S = 5
+SILENCE_S = 10
 
 # What the victim does not live to do.
 COMES = (_meeting.Meeting, "_put")
@@ -110,8 +113,9 @@ def told(ranks, way, stage, end, *, make=new_group, timeout=LONG, remote=False, 
 
 @pytest.mark.parametrize(("way", "stage"), ROWS)
 def test_the_others_name_at_once_a_rank_that_was_killed(ranks, way, stage):
+    by_server = way in ("innetwork", "auto") and stage == "when all are connected"
     for _, seconds in told(ranks, way, {**STAGES, **STAGES_OF_AUTO}[stage], signal.SIGKILL):
-        assert seconds < SOON_S
+        assert seconds < SOON_S + LEASE_S * by_server
 
 
 @pytest.mark.parametrize("slow", OTHERS)
@@ -139,7 +143,7 @@ def test_every_call_that_makes_a_group_does_so(ranks, make, stage):
 @pytest.mark.parametrize("stage", [COMES, CONNECTS], ids=["comes", "connects"])
 def test_a_rank_of_another_host_is_missed_after_ten_seconds(ranks, end, stage):
     for text, seconds in told(ranks, "innetwork", stage, end, remote=True):
-        assert "no word from it for 10 s" in text and seconds < SOON_S
+        assert "no word from it for 10 s" in text and seconds < SILENCE_S + SOON_S
 
 
 @pytest.mark.parametrize("way", ["memory", "ring", "innetwork", "auto"])
@@ -148,7 +152,7 @@ def test_one_time_out_bounds_all_steps_together(ranks, way, stage):
     """A frozen rank uses up the whole of it in the first step; auto has four."""
     limit = datetime.timedelta(seconds=6)
     for text, seconds in told(ranks, way, stage, signal.SIGSTOP, timeout=limit):
-        assert seconds < 18, text  # four steps would be 24
+        assert seconds < 8, text  # four steps would be 24
 
 
 def test_all_name_at_once_a_rank_that_cannot_make_the_group(ranks):
@@ -220,7 +224,8 @@ def test_a_rank_that_dies_with_the_store_it_serves_is_named(ranks, stage):
         assert outcome.error is None, outcome.trace
         text, seconds = outcome.value
         print(f"{seconds:5.2f} s  {text}")
-        assert ("rank 0" in text or "store" in text) and seconds < SOON_S, text
+        # It ends two seconds late; once all are connected, only the server misses it.
+        assert "rank 0" in text and seconds < 2 + LEASE_S + SOON_S, text
 
 
 def test_a_group_that_is_made_does_not_wait_for_a_frozen_store(ranks):
@@ -245,7 +250,7 @@ def test_a_group_that_is_made_does_not_wait_for_a_frozen_store(ranks):
 
     for outcome in ranks.outcomes(RANKS, body, waited_for=[1, 2], timeout_s=60):
         assert outcome.error is None, outcome.trace
-        assert outcome.value < SOON_S
+        assert outcome.value < 6 + SOON_S  # it waits three seconds here, and three for the store
 
 
 def test_a_rank_that_is_late_is_not_taken_for_lost(ranks):

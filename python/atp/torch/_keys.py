@@ -116,7 +116,8 @@ class GroupKeys:
 
     def _take(self, place: Place, job: int, first: str, takers: int, deadline: Deadline) -> None:
         global _given
-        for _ in place.watch.wait(place.store, ["keys"], deadline):
+        whom = f"{place.name(0)} of group {place.group!r} to give the keys of its job"
+        for _ in place.watch.wait(place.store, ["keys"], deadline, lambda: whom):
             pass
         if not place.store.check(["keys"]):
             raise dist.DistStoreError(

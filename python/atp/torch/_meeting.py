@@ -11,13 +11,12 @@ that meet need not all have met before.
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
-import logging
 import os
 import secrets
 import socket
-import time
 
 import torch.distributed as dist
 
@@ -25,11 +24,6 @@ from atp.torch._keys import GroupKeys, Place, present_keys
 from atp.torch._watch import Deadline, Watch
 
 Job = tuple[int, int]
-
-# After this time one of them says whom they wait for: torch's time-outs may be half an hour.
-_TELLS_AFTER_S = 10.0
-
-_log = logging.getLogger("atp.torch")
 
 # Whether this process has already used the job that `atp run` gave it.
 _environment_job_is_taken = False
@@ -122,7 +116,9 @@ class Meeting:
         """The texts of all ranks under this name, by rank; each rank publishes one, once."""
         keys = [f"{name}/{rank}" for rank in range(self._size)]
         self.store.set(keys[self._rank], value)
-        for _ in self._watch.wait(self.store, keys, deadline, _looks_every_s(self._size)):
+        to_do = f"of group {self._group_id!r} to report its part ({name})"
+        whom = functools.partial(self._whom, keys, to_do)
+        for _ in self._watch.wait(self.store, keys, deadline, whom, _looks_every_s(self._size)):
             pass
         if missing := self._missing(keys):
             raise dist.DistStoreError(
@@ -228,15 +224,11 @@ class Meeting:
 
     def _wait_for_all(self, deadline: Deadline) -> None:
         keys = present_keys(self._size)
-        begun = time.monotonic()
-        told = False
-        for _ in self._watch.wait(self.store, keys, deadline, _looks_every_s(self._size)):
+        whom = functools.partial(self._whom, keys, f"to join group {self._group_id!r}")
+        for _ in self._watch.wait(self.store, keys, deadline, whom, _looks_every_s(self._size)):
             if self.store.check(["other_size"]):
                 self.store.set("failed", "")  # ranks that come later use another meeting
                 raise ValueError(self.store.get("other_size").decode())
-            if not told and time.monotonic() >= begun + _TELLS_AFTER_S:
-                told = True
-                self._tell_who_is_missing(keys, deadline)
         missing = self._missing(keys)
         if not missing:
             return
@@ -255,14 +247,9 @@ class Meeting:
             return []
         return [rank for rank, key in enumerate(keys) if not self.store.check([key])]
 
-    def _tell_who_is_missing(self, keys: list[str], deadline: Deadline) -> None:
+    def _whom(self, keys: list[str], to_do: str) -> str:
         missing = self._missing(keys)
-        # One line per group: the first rank that has come speaks for all.
-        if missing and all(rank in missing for rank in range(self._rank)):
-            _log.warning(
-                "waiting for %s to join group %r, for at most %s",
-                self._name(missing), self._group_id, deadline,
-            )  # fmt: skip
+        return f"{self._name(missing)} {to_do}" if missing else ""
 
     def _draw(self, job: int | None) -> Job:
         """job: the only number of which this rank has the keys."""

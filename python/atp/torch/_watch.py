@@ -28,6 +28,9 @@ _REACH = 8
 _FIRST_LOOK_S = 0.001
 # How long a rank that has made the group, or failed to, waits for a store that may be frozen.
 _LEAVES_WITHIN_S = 3.0
+# A rank that waits for others says so after this time, and then after pauses that become longer.
+_TELLS_AFTER_S = 1.0
+_TELLS_AGAIN_AFTER_S = 10.0
 # A store that answers nothing for this long is reported: all calls of a rank wait for it.
 _STORE_SILENT_S = 1.0
 
@@ -117,16 +120,24 @@ class Watch:
         if self._lost:
             raise dist.DistBackendError(self._lost)
 
-    def wait(self, store, keys: list[str], deadline: Deadline, longest_pause_s: float = 0.05):
+    def wait(self, store, keys: list[str], deadline: Deadline, whom, longest_pause_s: float = 0.05):
         """Yields before each further look at these keys; returns once they are there.
 
-        Ends by itself, without them, when the time is up.
+        Ends by itself, without them, when the time is up. Meanwhile one of the ranks that wait for
+        these keys says for whom: whom().
         """
         # Not by store.wait(): nothing could end it, and torch's TCP store logs two lines whenever
         # a wait times out.
         pause = _FIRST_LOOK_S
+        lines, tells_at = 0, time.monotonic() + _TELLS_AFTER_S
         while not store.check(keys) and not deadline.has_passed:
             self.check()
+            if time.monotonic() >= tells_at:
+                # The first whose pause is over speaks for all: one request, however many they are.
+                if store.add(f"told/{keys[-1]}/{lines}", 1) == 1 and (text := whom()):
+                    _log.warning("waiting for %s, for at most %s", text, deadline)
+                tells_at = time.monotonic() + _TELLS_AGAIN_AFTER_S * 2**lines
+                lines += 1
             yield
             time.sleep(min(pause, deadline.left.total_seconds()))
             pause = min(2 * pause, longest_pause_s)
@@ -143,8 +154,11 @@ class Watch:
                 who = f"{self._name(self._rank)}, {self._words.partition(_SEPARATOR)[0]},"
                 self._lost = self._say_lost(f"{who} cannot make the group: {self._failure}")
             self._store.set(self._key(self._rank), "")  # this process may now end at any time
-        except RuntimeError:
-            pass  # the store has failed, of which the main thread learns by itself
+        except RuntimeError as error:
+            # The main thread learns of the store's end by itself, but not while it waits for rank 0
+            # in the extension.
+            if _WAS_LOST in (why := self._why_store_failed(error)):
+                self._end(why)
 
     def _watch_store(self) -> None:
         """Torch's calls of a store that is frozen cannot be ended, but they can be explained."""
