@@ -59,6 +59,10 @@ std::string why(const Failure& failure) {
     return std::string(to_string(static_cast<KeyProblem>(expected)));
   }
   if (failure.reason == RefusalReason::kRoute) return route_text(failure);
+  if (failure.reason == RefusalReason::kSocket) {
+    return "it joins from the socket of " + ranks_text(failure.other) +
+           "; each rank needs a socket of its own";
+  }
   // Equal numbers (0 and 0 if the reason has none) are not worth showing.
   if (expected == found) return std::string(to_string(failure.reason));
   switch (failure.reason) {

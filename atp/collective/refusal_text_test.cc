@@ -107,6 +107,9 @@ const Case kCases[] = {
      kServer,
      "server 10.0.0.9:5500 refused rank 3: values of 16 bits are possible with up to 64 ranks, and "
      "the job has 128; use ATP_WIRE=int32, or option wire=int32"},
+    {{RefusalReason::kSocket, 0, 0, set_of({0})},
+     kServer,
+     "rank 3 was refused: it joins from the socket of rank 0; each rank needs a socket of its own"},
     {{RefusalReason::kDraining, 0, 0, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the node takes no new jobs, because it is being drained "

@@ -119,6 +119,7 @@ class SwitchJudge {
   void judge_join(const Turn& turn);
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
   bool must_pass(const Turn& turn, const Join& join) const;
+  bool has_socket_of_its_own(const Turn& turn, const Join& join) const;
   bool may_follow(const Turn& turn, const Join& join) const;
   bool has_plenty(std::uint16_t tenant, const Join& join) const;
   void expect_room(const SwitchNode& node);

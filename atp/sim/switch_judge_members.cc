@@ -38,6 +38,7 @@ void SwitchJudge::judge_join(const Turn& turn) {
         !tree_before(turn.packet)->left().contains(turn.packet.ranks.lowest())) {
       object("a JOIN took a rank that another socket holds");
     }
+    if (!has_socket_of_its_own(turn, *came)) object("a socket joined as two ranks");
     expect_member(turn, *came);
   }
   if (passed > 1) object("a JOIN was forwarded more than once");
@@ -88,7 +89,15 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
   const bool is_its = holder != nullptr && holder->nonce == join.nonce;
   const bool is_alone = is_its && tree->membership().known().size() == 1;
   return tree->world_size() == join.world_size && (holder == nullptr || is_its) &&
-         (is_alone || tree->parent() == join.remaining[1]);
+         (is_alone || tree->parent() == join.remaining[1]) && has_socket_of_its_own(turn, join);
+}
+
+// Whether the JOIN comes from a switch, or from no socket from which another rank has joined.
+bool SwitchJudge::has_socket_of_its_own(const Turn& turn, const Join& join) const {
+  const Tree* tree = tree_before(turn.packet);
+  if (tree == nullptr || join.recorded.size() > 0) return true;
+  const RankSet there = tree->membership().behind(turn.from) - tree->left();
+  return there.empty() || there == turn.packet.ranks;
 }
 
 // Whether its route leads on to a node that it has not visited.
@@ -191,7 +200,10 @@ void SwitchJudge::expect_no_phantom(const Turn& turn) {
       const bool is_its = is_about_it && applicant.statement.nonce == ack.nonce &&
                           turn.packet.ranks.contains(applicant.rank);
       const Membership& members = tree.membership();
-      if (is_its &&
+      const bool shares_socket =
+          applicant.from_worker &&
+          !before->others_behind(applicant.statement.child, applicant.rank).empty();
+      if (is_its && !shares_socket &&
           (!members.knows(applicant.rank) || members.member(applicant.rank).nonce != ack.nonce)) {
         object("a JOIN_ACK did not make its rank a member");
       }

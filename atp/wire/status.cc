@@ -78,6 +78,7 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kTenantMemory:
       return "the job needs more memory than its tenant has left at the node";
     case RefusalReason::kTooManyRanks: return "the job has too many ranks for values of 16 bits";
+    case RefusalReason::kSocket: return "another rank has joined from the same socket";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";

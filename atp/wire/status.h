@@ -58,6 +58,7 @@ enum class RefusalReason : std::uint16_t {
   kTenantJobs = 14,    // the tenant's jobs at the node are as many as its quota allows
   kTenantMemory = 15,  // the job needs more memory than the tenant's quota leaves
   kTooManyRanks = 16,  // for values of 16 bits
+  kSocket = 17,        // another rank has joined from the same socket
   kCount,
 };
 

@@ -76,6 +76,16 @@ Refusal judge_next_hop(const SwitchTurn& turn, const Endpoint& from, const Tree*
   return {.reason = RefusalReason::kRoute, .holders = others};
 }
 
+// Only switches speak for several ranks: a socket is one rank's. Anybody can apply, so applicants
+// keep nobody out.
+Refusal judge_socket(const Tree* tree, const Endpoint& from, Rank rank, const Join& join) {
+  const bool is_from_worker = join.recorded.size() == 1;  // this switch
+  if (tree == nullptr || !is_from_worker) return {};
+  const RankSet others = tree->others_behind(from, rank);
+  if (others.empty()) return {};
+  return {.reason = RefusalReason::kSocket, .holders = others};
+}
+
 Refusal judge_room(const SwitchTurn& turn, const Join& join) {
   if (turn.state.trees.size() >= turn.config.max_trees || !turn.state.trees.shares().has_room()) {
     return {RefusalReason::kTooManyJobs, turn.config.max_trees};
@@ -148,6 +158,7 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
     answer_rank_taken(turn, in, *join, tree->membership().member(rank).child);
     return;
   }
+  if (const Refusal refusal = judge_socket(tree, in.from, rank, *join)) return refuse(refusal);
   if (const Refusal refusal = judge_next_hop(turn, in.from, tree, rank, join->nonce, next)) {
     return refuse(refusal);
   }

@@ -232,8 +232,8 @@ TEST(SwitchNode, ForeignIncarnationsAndStreamsAreUnknownJobs) {
 TEST(SwitchNode, OnlyTheUnknownRanksBehindTheSenderAreNamed) {
   Rig rig;
   rig.enter(0, child(0));
-  rig.enter(1, child(0));
-  const auto sent = rig.in(child(0), gradient(ranks({0, 1, 2}), 0, 1));
+  rig.enter(1, child(1));
+  const auto sent = rig.in(child(0), gradient(ranks({0, 2}), 0, 1));
   ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
   EXPECT_EQ(sent[0].status().about, ranks({2}));
   EXPECT_EQ(sent[0].view().ranks, ranks({2}));

@@ -155,6 +155,26 @@ TEST(SwitchRefusal, AJoinWithAnotherWorldSizeStreamRangeOrParentIsRefusedAndName
   }
 }
 
+TEST(SwitchRefusal, ASocketIsOfOneRankButASwitchSpeaksForMany) {
+  Rig rig;
+  rig.in(child(1), join(0));
+  rig.in(child(1), join(1));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), 0u) << "an applicant keeps nobody out";
+  rig.accept(1, nonce(1));
+  rig.accept(0, nonce(0));
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({0, 1}), 0, 1))[0].status().about, ranks({0}))
+      << "but the second of them is no member";
+  rig.join_all();
+  const Refusal refusal{.reason = RefusalReason::kSocket, .holders = ranks({1})};
+  expect_refused(rig, join(0), refusal, child(1));
+  Join from_switch = join_body(0);
+  from_switch.recorded.push_back(child(1));
+  EXPECT_THAT(receivers(rig.in(child(1), join(0, from_switch))), ElementsAre(kServer));
+  rig.in(child(0), join(0));
+  rig.in(child(1), leave(1, nonce(1)));
+  EXPECT_THAT(receivers(rig.in(child(1), join(0))), ElementsAre(kServer)) << "rank 1 has left";
+}
+
 TEST(SwitchRefusal, HoldsNoMoreTreesThanItHasRoomFor) {
   Rig rig;
   for (std::uint16_t i = 0; i < 4; ++i) {

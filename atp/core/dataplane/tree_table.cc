@@ -50,23 +50,23 @@ void Tree::note_join(Instant now, Rank rank, const Endpoint& child, const Endpoi
   parent_ = parent;
   const Member statement{child, join.nonce, join.detachments, join.detached, now + lease_};
   if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) {
-    return apply(rank, statement);
+    return apply({rank, statement, join.recorded.size() == 1});  // this switch
   }
   membership_.refresh(rank, statement);
   update_entry();
 }
 
 // If there are too many, the oldest makes way; its socket repeats its JOIN.
-void Tree::apply(Rank rank, const Member& statement) {
+void Tree::apply(const Applicant& applicant) {
   const auto same = std::find_if(applicants_.begin(), applicants_.end(), [&](const Applicant& a) {
-    return a.rank == rank && a.statement.nonce == statement.nonce;
+    return a.rank == applicant.rank && a.statement.nonce == applicant.statement.nonce;
   });
   if (same != applicants_.end()) {
     applicants_.erase(same);
   } else if (applicants_.size() == most_applicants(world_size())) {
     applicants_.erase(applicants_.begin());
   }
-  applicants_.push_back({rank, statement});
+  applicants_.push_back(applicant);
 }
 
 RankSet Tree::known() const {
@@ -89,7 +89,9 @@ void Tree::learn(const JoinAck& ack, const RankSet& ranks) {
   const auto accepted = std::find_if(
       applicants_.begin(), applicants_.end(),
       [&](const Applicant& a) { return ranks.contains(a.rank) && a.statement.nonce == ack.nonce; });
-  if (accepted != applicants_.end()) {
+  const bool shares_socket = accepted != applicants_.end() && accepted->from_worker &&
+                             !others_behind(accepted->statement.child, accepted->rank).empty();
+  if (accepted != applicants_.end() && !shares_socket) {
     const Rank rank = accepted->rank;
     left_.erase(rank);
     membership_.refresh(rank, accepted->statement);

@@ -57,6 +57,7 @@ struct HeardWaiting {
 struct Applicant {
   Rank rank = 0;
   Member statement;
+  bool from_worker = false;  // and not through a switch
   bool operator==(const Applicant&) const = default;
 };
 
@@ -87,6 +88,10 @@ class Tree {
   RankSet known() const;
   // Whether these ranks have joined, or want to, from behind this child.
   bool is_behind(const Endpoint& child, const RankSet& ranks) const;
+  // The other members behind this child that have not left.
+  RankSet others_behind(const Endpoint& child, Rank rank) const {
+    return membership_.behind(child) - left_ - RankSet::of(rank);
+  }
   Shares::Id share() const { return entry_.share; }
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
@@ -151,7 +156,7 @@ class Tree {
 
  private:
   void note_operation(Instant now, const atp_header& header, const RankSet& ranks);
-  void apply(Rank rank, const Member& statement);
+  void apply(const Applicant& applicant);
   void update_entry();
   static constexpr std::uint32_t kQuestions = 4;
   static constexpr Duration kToAnswer = std::chrono::milliseconds(150);

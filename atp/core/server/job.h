@@ -56,7 +56,7 @@ class Job {
 
   // Why a JOIN is rejected, if it is; it must be of exactly one rank. Only call handle_join() for
   // one that is not.
-  std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
+  std::optional<Rejection> rejection_of(const Arrival& in, const Join& join) const;
   void handle_join(ServerTurn& turn, const Arrival& in, const Join& join);
   // False if the rank is not a member.
   bool handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave);
@@ -87,7 +87,7 @@ class Job {
   Downlink downlink(ServerTurn& turn) { return {turn, terms_, members_}; }
   RankSet joined(const ServerTurn& turn) const;
 
-  Refusal objection(const PacketView& packet, const Join& join) const;
+  Refusal objection(const Arrival& in, const Join& join) const;
   // The counter under which to drop a GRADIENT, or kCount to take it.
   ServerCounter fault_of(const PacketView& packet, Source source) const;
   // The same for a LEAVE.

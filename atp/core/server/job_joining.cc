@@ -6,7 +6,8 @@
 
 namespace atp {
 
-Refusal Job::objection(const PacketView& packet, const Join& join) const {
+Refusal Job::objection(const Arrival& in, const Join& join) const {
+  const PacketView& packet = in.packet;
   const auto differs = [&](RefusalReason reason, std::uint32_t expected, std::uint32_t found) {
     return Refusal{reason, expected, found, members_.known()};
   };
@@ -24,15 +25,21 @@ Refusal Job::objection(const PacketView& packet, const Join& join) const {
     return differs(RefusalReason::kNumberFormat, static_cast<std::uint32_t>(terms_.number_format),
                    static_cast<std::uint32_t>(join.number_format));
   }
+  const RankSet others = members_.others_at(in.from, rank);
+  // A switch has recorded itself, and speaks for all behind it.
+  if (join.recorded.empty() && !others.empty()) {
+    return {.reason = RefusalReason::kSocket, .holders = others};
+  }
   if (!joining() && join.max_value_count < terms_.value_count) {
     return differs(RefusalReason::kValueCount, terms_.value_count, join.max_value_count);
   }
   return {};
 }
 
-std::optional<Rejection> Job::rejection_of(const PacketView& packet, const Join& join) const {
+std::optional<Rejection> Job::rejection_of(const Arrival& in, const Join& join) const {
+  const PacketView& packet = in.packet;
   const Rank rank = packet.ranks.lowest();
-  if (const Refusal refusal = objection(packet, join)) {
+  if (const Refusal refusal = objection(in, join)) {
     return Rejection{ServerCounter::kDropRefused,
                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
   }

@@ -56,6 +56,10 @@ class JobMembers {
   const RankSet& all() const { return all_; }
   const RankSet& lost() const { return lost_; }
   const RankSet& left() const { return left_; }
+  // The other ranks that have joined from this address, and have not left.
+  RankSet others_at(const Endpoint& from, Rank rank) const {
+    return (tree_.behind(from) | straight_.behind(from)) - left_ - RankSet::of(rank);
+  }
   RankSet gone() const { return lost_ | left_; }
   RankSet known() const { return tree_.known() | straight_.known(); }
   const Membership& tree() const { return tree_; }

@@ -141,6 +141,34 @@ TEST(Joining, APathThatCarriesLessThanAgreedIsRefused) {
             (Refusal{RefusalReason::kValueCount, 2, 1, RankSet::first(2)}));
 }
 
+TEST(Joining, ASocketIsOfOneRankOnEachPathButASwitchSpeaksForMany) {
+  struct Case {
+    std::uint8_t first, second;  // the flags of the ranks' JOINs
+  };
+  for (const Case& c : {Case{0, 0}, Case{0, ATP_FLAG_DIRECT}, Case{ATP_FLAG_DIRECT, 0},
+                        Case{ATP_FLAG_DIRECT, ATP_FLAG_DIRECT}}) {
+    ServerHarness h;
+    TestJoin holder = h.join_of(0, 2, false), other = h.join_of(1, 2, false);
+    holder.flags = c.first;
+    other.flags = c.second;
+    h.join(worker_endpoint(0), holder);
+    h.out.clear();
+    h.join(worker_endpoint(0), other);
+    const auto sent = h.take(StatusCode::kRefused);
+    ASSERT_FALSE(sent.empty());
+    EXPECT_EQ(sent[0].to, worker_endpoint(0));
+    EXPECT_EQ(sent[0].status().about, ranks({1}));
+    EXPECT_EQ(sent[0].status().refusal(),
+              (Refusal{.reason = RefusalReason::kSocket, .holders = ranks({0})}));
+    h.leave(worker_endpoint(0), 0, holder.body.nonce, c.first);
+    h.join(worker_endpoint(0), other);
+    EXPECT_EQ(h.count(ServerCounter::kDropRefused), 1u) << "rank 0 has left";
+  }
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.join(kTestSwitch, h.join_of(1, 2, true));
+  EXPECT_EQ(h.count(ServerCounter::kDropRefused), 0u);
+}
+
 TEST(Joining, ARankHeldByAnotherNonceIsTakenAndItsHolderIsUndisturbed) {
   for (const std::uint8_t flags : {0, int{ATP_FLAG_DIRECT}}) {
     ServerHarness h = ServerHarness::behind_switch(2);

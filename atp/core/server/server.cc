@@ -235,7 +235,7 @@ std::optional<Rejection> Server::rejection_of(const Arrival& in, const Join& joi
   if (const Refusal refusal = objection(join, in.to)) return refused(refusal);
   if (const auto rejection = forgotten(packet, join)) return rejection;
   const auto known = jobs_.find({packet.job(), join.first_stream});
-  if (known != jobs_.end()) return known->second.job.rejection_of(packet, join);
+  if (known != jobs_.end()) return known->second.job.rejection_of(in, join);
   if (const Refusal refusal = objection_to_new(packet, join)) return refused(refusal);
   return std::nullopt;
 }

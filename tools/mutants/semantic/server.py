@@ -325,6 +325,18 @@ STALLS = [
 
 MEMBERSHIP = [
     Rule(
+        "a socket joins as several ranks at a server",
+        JOINING,
+        "if (join.recorded.empty() && !others.empty()) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a server refuses what a switch says for a second rank",
+        JOINING,
+        "if (join.recorded.empty() && !others.empty()) {",
+        "if (!others.empty()) {",
+    ),
+    Rule(
         "a rank that has left rejoins",
         JOINING,
         "if (members_.gone().contains(rank)) {",

@@ -300,7 +300,7 @@ TREES = [
     Rule(
         "a JOIN makes its rank a member at once",
         TREE,
-        "    return apply(rank, statement);\n",
+        "    return apply({rank, statement, join.recorded.size() == 1});  // this switch\n",
         "    left_.erase(rank);\n",
     ),
     Rule(
@@ -324,8 +324,8 @@ TREES = [
     Rule(
         "an applicant keeps its rank from others",
         TREE,
-        "return a.rank == rank && a.statement.nonce == statement.nonce;",
-        "return a.rank == rank;",
+        "return a.rank == applicant.rank && a.statement.nonce == applicant.statement.nonce;",
+        "return a.rank == applicant.rank;",
     ),
     Rule(
         "what turns down the JOIN of a known child is paced",
@@ -398,6 +398,18 @@ TREES = [
         RELAY,
         "if (tree != nullptr && tree->taken(rank, join->nonce, turn.now)) {",
         "if (false) {",
+    ),
+    Rule(
+        "a socket joins as several ranks at a switch",
+        RELAY,
+        "  if (others.empty()) return {};\n  return {.reason = RefusalReason::kSocket, ",
+        "  return {};\n  return {.reason = RefusalReason::kSocket, ",
+    ),
+    Rule(
+        "a JOIN_ACK makes a socket a member as several ranks",
+        TREE,
+        "if (accepted != applicants_.end() && !shares_socket) {",
+        "if (accepted != applicants_.end()) {",
     ),
     Rule(
         "a repeated JOIN stays at a switch",
