@@ -52,6 +52,8 @@ struct JobPlan {
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   bool room = true;
+  bool plain_repeats = true;
+  bool tolerance = true;
   std::vector<OperationPlan> operations;
   std::uint32_t max_in_flight = 4;    // operations that the application keeps in flight
   std::uint32_t max_operations = 64;  // operations that a worker has room for

@@ -96,6 +96,10 @@ void WorkerJudge::judge_flags(const Stream& stream, const PacketView& packet, bo
   if (is_first && sequence < stream.asked_end && !is_direct && !packet.has(ATP_FLAG_RESEND)) {
     object("a fragment that the server has asked for, without RESEND");
   }
+  if (!config_.plain_repeats && sequence < stream.next && !is_direct &&
+      !packet.has(ATP_FLAG_RESEND)) {
+    object("a repeat that switches may add, where each is a RESEND");
+  }
   if (config_.overflow == OverflowPolicy::kProactive && !is_direct &&
       packet.header.magnitude > 0x7fffffffU / config_.world_size) {
     object("a packet that may overflow and may be merged");

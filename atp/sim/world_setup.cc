@@ -74,6 +74,8 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.overflow = job.overflow;
   config.congestion = job.congestion;
   config.room = job.room;
+  config.plain_repeats = job.plain_repeats;
+  config.tolerance = job.tolerance;
   config.servers = servers_of(plan, job);
   config.max_operations = job.max_operations;
   config.first_sequence = plan.first_sequence;

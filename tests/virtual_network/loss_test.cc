@@ -77,5 +77,17 @@ TEST(Loss, AHundredthOfThePacketsDoesNotMakeShortOperationsWaitForTimeOuts) {
   EXPECT_LE(median_ms(without), 5);
 }
 
+// No sum is wrong and nothing is left over; it only takes longer.
+TEST(Loss, IsRepairedByThePapersRules) {
+  Plan plan = short_operations(0.01, CongestionPolicy::kHalve);
+  plan.watched = true;
+  plan.switch_config.places = 1;
+  plan.switch_config.sharing.first_come = true;
+  JobPlan& job = plan.jobs[0];
+  job.room = job.plain_repeats = job.tolerance = false;
+  job.operations.resize(50);
+  EXPECT_EQ(times_of_operations(plan).size(), 50u);
+}
+
 }  // namespace
 }  // namespace atp::sim

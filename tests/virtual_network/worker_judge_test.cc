@@ -13,7 +13,7 @@ using testing::IsEmpty;
 
 class WorkerCourt {
  public:
-  WorkerCourt() : judge_(config(), kWmax) {}
+  explicit WorkerCourt(const WorkerConfig& config = rules()) : judge_(config, kWmax) {}
 
   void sends(const Of& of, const Endpoint& to = kSwitch) {
     Outbox out;
@@ -43,8 +43,7 @@ class WorkerCourt {
   bool attached = true;
   std::uint64_t room_cuts = 0;  // as the worker counts them
 
- private:
-  static WorkerConfig config() {
+  static WorkerConfig rules() {
     WorkerConfig config;
     config.job = kJob;
     config.rank = 1;
@@ -55,8 +54,15 @@ class WorkerCourt {
     return config;
   }
 
+ private:
   WorkerJudge judge_;
 };
+
+WorkerCourt court_of_the_papers_repeats() {
+  WorkerConfig config = WorkerCourt::rules();
+  config.plain_repeats = false;
+  return WorkerCourt(config);
+}
 
 constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 1024};
 
@@ -96,6 +102,14 @@ TEST(WorkerJudge, AcceptsAWorkerThatKeepsToItsRoom) {
   court.sends({.sequence = 4});
   court.is_answered(3, false);
   court.sends({.sequence = 5});
+  EXPECT_THAT(court.violations(), IsEmpty());
+}
+
+TEST(WorkerJudge, AcceptsRepeatsAsInThePaper) {
+  WorkerCourt court = court_of_the_papers_repeats();
+  court.sends_the_first(2);
+  court.sends({.sequence = 0, .flags = ATP_FLAG_RESEND});
+  court.sends({.sequence = 1, .flags = ATP_FLAG_DIRECT | ATP_FLAG_FLOAT}, kServer);
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
@@ -151,6 +165,13 @@ TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
          c.sends({.operation = 78});
        },
        "a repeat as another operation"},
+      {"a plain repeat by the paper's rules",
+       [](WorkerCourt& c) {
+         c = court_of_the_papers_repeats();
+         c.sends({});
+         c.sends({});
+       },
+       "that switches may add"},
       {"more in flight than the room",
        [](WorkerCourt& c) {
          fill_a_room_of_two(c);

@@ -100,6 +100,17 @@ TEST(CongestionWindow, ALossLeavesWhatThePathHolds) {
   }
 }
 
+TEST(CongestionWindow, AsInThePaperAnyCutHalvesItWhateverThePathHolds) {
+  CongestionWindow lossy(CongestionPolicy::kHalve, kPacket, kMax);
+  EXPECT_TRUE(lossy.on_loss(kFirst));
+  EXPECT_EQ(lossy.bytes(), kFirst / 2);
+  CongestionWindow marked(CongestionPolicy::kHalve, kPacket, kMax);
+  EXPECT_TRUE(marked.on_answer(kPacket, true, true));
+  EXPECT_EQ(marked.bytes(), kFirst / 2);
+  answer_window(marked);
+  EXPECT_EQ(marked.bytes(), kFirst / 2 + 1500);
+}
+
 TEST(CongestionWindow, IsCutOncePerWindow) {
   CongestionWindow window = aimd();
   EXPECT_TRUE(window.on_loss(0));

@@ -98,6 +98,13 @@ class LossRecovery {
     const auto overtaken = window.next_overtaken();
     return overtaken && is_late(now, window.at(*overtaken), clock) ? overtaken : std::nullopt;
   }
+  // The paper's rule instead, asked once per answer: whether the latest three in a row were to
+  // other fragments than the oldest, which is then lost.
+  bool oldest_is_missed(const SendWindow& window) {
+    others_ = window.base() == oldest_ ? others_ + 1 : 0;
+    oldest_ = window.base();
+    return others_ == SendWindow::kLaterAnswers;
+  }
   // Sets the timer to when the next one will be that late, in case no answer comes before.
   void await_overtaken(Instant now, SendWindow& window, const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
@@ -153,6 +160,8 @@ class LossRecovery {
   Instant follow_ = kNever;             // repeats the others after an answered time-out
   unsigned firings_ = 0;                // of timer_, since the last answer
   unsigned probes_ = 0;                 // since the last answer
+  std::uint64_t oldest_ = 0;            // at the last answer, for oldest_is_missed()
+  std::uint64_t others_ = 0;            // answers since then
   std::uint64_t timed_out_before_ = 0;  // lower sequences were in flight when it last fired
 };
 

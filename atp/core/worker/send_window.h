@@ -38,6 +38,9 @@ struct SentFragment {
 
 class SendWindow {
  public:
+  // So many answers to others mean that a fragment was lost (paper §3.7).
+  static constexpr std::uint64_t kLaterAnswers = 3;
+
   SendWindow() = default;
   explicit SendWindow(std::uint32_t wmax, std::uint64_t first = 0)
       : ring_(wmax), base_(first), next_(first), end_(first) {}
@@ -102,8 +105,6 @@ class SendWindow {
   bool operator==(const SendWindow&) const = default;
 
  private:
-  static constexpr std::uint64_t kLaterAnswers = 3;
-
   std::size_t slot(std::uint64_t sequence) const { return sequence & (ring_.size() - 1); }
 
   std::vector<SentFragment> ring_;  // Wmax, a power of two

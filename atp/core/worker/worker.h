@@ -191,6 +191,7 @@ class Worker {
   void repeat_overtaken(WorkerTurn& turn, Stream& stream, int credit);
   bool repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence);
   void handle_stream_timer(WorkerTurn& turn, Stream& stream);
+  void notice_loss(Instant now);
   void cut_window_for_loss();
 
   void tell_descriptions(WorkerTurn& turn);

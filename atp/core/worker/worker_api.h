@@ -30,8 +30,9 @@ enum class OverflowPolicy : std::uint8_t {
 
 // What a worker does about congestion (paper §3.7; §5.5 compares both).
 enum class CongestionPolicy : std::uint8_t {
-  kAimd,  // additive increase, multiplicative decrease by ECN and loss
-  kNone,  // a fixed window
+  kAimd,   // additive increase, multiplicative decrease by ECN and loss
+  kNone,   // a fixed window
+  kHalve,  // as kAimd, but any cut halves the window, as in the paper; for comparison
 };
 
 // How a worker accesses the tensors of its operations. The driver passes it in with every call that
@@ -62,7 +63,12 @@ struct WorkerConfig {
   NumberFormat number_format = NumberFormat::kFixed;  // the same on all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
-  bool room = true;  // collisions bound what is in flight; false: for comparison with the paper
+  // False for comparison with the paper:
+  bool room = true;           // collisions bound what is in flight
+  bool plain_repeats = true;  // switches may add a first repeat; else every repeat is a RESEND
+  // What others overtook is lost once reordering cannot explain it, and there are probes; else the
+  // oldest is lost at the third answer in a row to another fragment, and there are none.
+  bool tolerance = true;
   std::uint16_t servers = 1;            // that this host sends to at once, with a worker for each
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, with their ends not yet polled

@@ -88,6 +88,12 @@ void Worker::handle_parameter(WorkerTurn& turn, Path path, const PacketView& pac
     return turn.count(WorkerCounter::kDropWrongShape);
   }
   accept_parameter(turn, *stream, packet);
+  if (!config_.tolerance) {
+    if (stream->recovery.oldest_is_missed(stream->window)) {
+      repeat_early(turn, *stream, stream->window.base());
+    }
+    return;
+  }
   // Repeat at the pace of the answers: two per answer, and the oldest once more.
   repeat_overtaken(turn, *stream, 2);
 }
@@ -126,8 +132,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   }
   stream.last_progress = turn.now;
   if (stream.recovery.on_answer(turn.now, fragment, stream.window, clock_)) {
-    clock_.saw_loss(turn.now);
-    cut_window_for_loss();
+    notice_loss(turn.now);
   }
   if (--operation.unanswered == 0) complete(stream, operation);
 }

@@ -186,7 +186,10 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
                     Cause cause) {
   if (!turn.out.has_room(1)) return false;
   SentFragment& fragment = stream.window.at(sequence);
-  const Repeat how = next_repeat(fragment, least, attached(), cause != Cause::kProbe);
+  const bool was_repeated = fragment.rung != Rung::kNone;
+  if (!config_.plain_repeats) least = std::max(least, Rung::kResend);
+  const bool climbs = config_.plain_repeats && cause != Cause::kProbe;
+  const Repeat how = next_repeat(fragment, least, attached(), climbs);
   const Operation& operation = stream.operations.find(sequence);
   const FragmentShape shape = values().shape(operation, sequence, turn.tensors);
   if (!put_gradient(turn, stream, operation, shape, sequence, how.flags,
@@ -201,7 +204,7 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   fragment.went_straight = how.straight;
   if (cause == Cause::kTimeout || cause == Cause::kProbe) fragment.by_timer = true;
   // A fragment that goes straight from the start says nothing about the tree.
-  if (cause == Cause::kTimeout && how.rung >= Rung::kResend && !fragment.exact) {
+  if (cause == Cause::kTimeout && was_repeated && !fragment.exact) {
     membership_.on_resend(turn);
   }
   return true;
@@ -228,8 +231,7 @@ bool Worker::repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequen
   if (!repeat(turn, stream, sequence, Rung::kNone, Cause::kLost)) return false;
   stream.window.at(sequence).repeated_early = true;
   turn.count(WorkerCounter::kLossesInferred);
-  clock_.saw_loss(turn.now);
-  cut_window_for_loss();
+  notice_loss(turn.now);
   return true;
 }
 
@@ -248,6 +250,11 @@ void Worker::handle_stream_timer(WorkerTurn& turn, Stream& stream) {
     case TimerAction::kOvertaken: return repeat_overtaken(turn, stream, kBatch);
     case TimerAction::kFollow: return;
   }
+}
+
+void Worker::notice_loss(Instant now) {
+  if (config_.tolerance) clock_.saw_loss(now);
+  cut_window_for_loss();
 }
 
 void Worker::cut_window_for_loss() {

@@ -187,7 +187,59 @@ LOSSES = [
         "return cut(bytes_ / 2);",
     ),
     Rule("slow start never ends", CONGESTION, "  threshold_ = bytes_;\n", ""),
-    Rule("ECN is ignored", CONGESTION, "  if (ecn) return cut(bytes_ * 4 / 5);\n", ""),
+    Rule("ECN is ignored", CONGESTION, "if (ecn) return cut(", "if (ecn && false) return cut("),
+]
+
+# The paper's own rules, for comparison.
+PAPER = [
+    Rule(
+        "by the paper's rules switches may add a first repeat",
+        SEND,
+        "  if (!config_.plain_repeats) least = std::max(least, Rung::kResend);\n",
+        "",
+    ),
+    Rule(
+        "by the paper's rules repeats climb past all switches",
+        SEND,
+        "climbs = config_.plain_repeats && cause != Cause::kProbe;",
+        "climbs = cause != Cause::kProbe;",
+    ),
+    Rule(
+        "by the paper's rules the first time-out blames the tree",
+        SEND,
+        "was_repeated && !fragment.exact",
+        "(was_repeated || how.rung >= Rung::kResend) && !fragment.exact",
+    ),
+    Rule(
+        "by the paper's rules a fragment that others overtook may merely be late",
+        RECEIVE,
+        "  if (!config_.tolerance) {\n",
+        "  if (false) {\n",
+    ),
+    Rule(
+        "by the paper's rules the oldest may have been answered meanwhile",
+        RECOVERY + ".h",
+        "others_ = window.base() == oldest_ ? others_ + 1 : 0;",
+        "others_ = others_ + 1;",
+    ),
+    Rule(
+        "by the paper's rules there are probes",
+        SEND,
+        "if (config_.tolerance) clock_.saw_loss(now);",
+        "clock_.saw_loss(now);",
+    ),
+    Rule(
+        "by the paper's rules a mark takes a fifth",
+        CONGESTION,
+        "policy_ == CongestionPolicy::kHalve ? bytes_ / 2 : bytes_ * 4 / 5",
+        "bytes_ * 4 / 5",
+    ),
+    Rule(
+        "by the paper's rules a loss leaves what the path holds",
+        "atp/core/worker/congestion_window.h",
+        "    if (policy_ == CongestionPolicy::kHalve) return cut(bytes_ / 2);\n",
+        "",
+    ),
 ]
 
 SCARCITY = [
@@ -388,8 +440,8 @@ JOINING = [
     Rule(
         "a worker whose values go as floats does not suspect its tree",
         "atp/core/worker/worker_send.cc",
-        "how.rung >= Rung::kResend && !fragment.exact",
-        "(how.flags & ATP_FLAG_RESEND) != 0 && !fragment.exact",
+        "was_repeated && !fragment.exact",
+        "was_repeated && (how.flags & ATP_FLAG_RESEND) != 0 && !fragment.exact",
     ),
     Rule(
         "the tree has no longer than half of the time to answer",
@@ -489,4 +541,4 @@ JOINING = [
     ),
 ]
 
-RULES = SENDING + LOSSES + SCARCITY + RECEIVING + JOINING
+RULES = SENDING + LOSSES + PAPER + SCARCITY + RECEIVING + JOINING
