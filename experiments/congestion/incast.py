@@ -4,7 +4,7 @@
 
 Simulates one job of 8 workers with 100 aggregators and windows of up to 1,024 packets, a server
 that receives 60 Gbit/s (paper §D.1) and ports with buffers of 200 kB, with congestion control and
-with a fixed window, by our rules of sharing and by the paper's. Prints goodput and repeats, and
+with a fixed window, by our rules and by the paper's. Prints goodput and repeats, and
 writes incast.csv and incast.svg into FOLDER (default: out/congestion). Every sum of every rank is
 checked in the same run.
 """
@@ -76,7 +76,7 @@ def compared(rows):
     ours, fixed, papers, papers_fixed = (row["goodput_gbit"] for row in rows)
     return report.verdict(
         "66.8 img/s with congestion control, 23.2 without (-65 %, 2.9 times); 7.5 Gbit/s",
-        f"by the paper's rules of sharing {papers} and {papers_fixed} Gbit/s "
+        f"by the paper's rules {papers} and {papers_fixed} Gbit/s "
         f"({papers / papers_fixed:.1f} times); by ours {ours} and {fixed}",
         "a training job computes between sums and so hides part of them; this one only sums. By "
         "our rules a worker sends no more than there are aggregators, whatever its window.",

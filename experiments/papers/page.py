@@ -28,8 +28,9 @@ _STATES = (
     "has 62 values (362 bytes on the wire), and every sum is checked. The *static pool*, "
     "*parameter servers* and *ring* are not the product, but separate models of SwitchML, BytePS "
     "and Horovod. *The paper's rules* are the product with one aggregator for a fragment, first "
-    "come, first served, and without a room (docs/sharing.md); a *static partition* is the product "
-    "with a region for each job and, by these rules, a window of that size."
+    "come, first served, and without a room; its workers repeat, and halve their windows, as the "
+    "paper's do (docs/sharing.md). A *static partition* is the product with a region for each job "
+    "and, by these rules, a window of that size."
 )
 # Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [

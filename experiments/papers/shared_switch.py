@@ -272,11 +272,11 @@ ENTRIES = [
         "fast: ours gains by a larger window, for which it finds room while others pause. A window "
         "is a power of two, so with 33 % a static job uses 32 of its 42 aggregators. By the "
         "paper's rules a job of eight workers loses, because a fragment that collides crosses the "
-        "server's link eight times. These are the paper's rules of sharing alone: a mark cuts a "
-        "window by a fifth, as ours.",
+        "server's link eight times.",
         HOSTS + ", AIMD. Three jobs of eight workers pause for 200 to 600 µs between sums of 248 "
         "KiB. *The paper's rules* are `sharing_contest --paper`: one aggregator for a fragment, "
-        "first come, first served, and no room (docs/protocol.md §5, *Room*).",
+        "first come, first served, and no room (docs/protocol.md §5, *Room*); a mark halves the "
+        "window, and repeats are the paper's (*Loss*, rules 12 and 13).",
         "at 100 % and 50 % yes, and better; better than static under contention yes, but not by "
         "38 %; by the paper's own rules not at eight workers",
         figure_13a,

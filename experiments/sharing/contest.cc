@@ -34,6 +34,11 @@ void place(const Setup& setup, sim::JobPlan& job) {
   }
 }
 
+CongestionPolicy congestion_of(const Setup& setup) {
+  if (!setup.aimd) return CongestionPolicy::kNone;
+  return setup.halve ? CongestionPolicy::kHalve : CongestionPolicy::kAimd;
+}
+
 sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   const double compute_us = of_job(setup.compute_us, index);
   sim::JobPlan job;
@@ -43,13 +48,15 @@ sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   job.world_size = of_job(setup.workers, index);
   place(setup, job);
   job.max_value_count = setup.values;
-  job.congestion = setup.aimd ? CongestionPolicy::kAimd : CongestionPolicy::kNone;
+  job.congestion = congestion_of(setup);
   job.data_seed = job.key.job;
   job.max_in_flight = compute_us > 0 ? 1 : setup.in_flight;
   job.pause = microseconds(compute_us);
   job.start.assign(job.world_size,
                    microseconds(index * setup.stagger_us + of_job(setup.late_us, index)));
   job.room = of_job(setup.room, index) != 0;
+  job.plain_repeats = !setup.resend_only;
+  job.tolerance = !setup.no_tolerance;
   sim::OperationPlan operation;
   operation.spec.count = std::uint64_t{of_job(setup.fragments, index)} * setup.values;
   operation.in_place = true;

@@ -30,6 +30,11 @@ struct Setup {
   // By job; without room a job ignores collisions. Without weights all jobs have the same one.
   std::vector<std::uint8_t> room{1};
   std::vector<std::uint32_t> weights;
+  // What the paper's workers do about losses: every repeat is a RESEND, three answers to others are
+  // a loss at once, and a mark halves the window, too.
+  bool resend_only = false;
+  bool no_tolerance = false;
+  bool halve = false;
   std::uint32_t window = 128;  // maximum packets in flight per worker, a power of two
   std::uint16_t values = 62;   // per packet, as in the paper
   std::vector<std::uint32_t> operations{64};  // by job

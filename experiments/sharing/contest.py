@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from experiments.report import BUILD, jain
 
 PARALLEL = 2
-# The paper's own rules: one aggregator for a fragment, no part for a job, no room.
+# The paper's own rules: one aggregator for a fragment, no part for a job, no room; every repeat is
+# a RESEND, three answers to other fragments are a loss at once, and a mark halves the window.
 PAPER = {"paper": True}
 SCHEMES = {"ours": "ours", "paper": "the paper's rules", "static": "static partition"}
 

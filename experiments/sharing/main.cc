@@ -48,6 +48,9 @@ void add_options(const CommandLine& program, Setup& setup, Lists& lists) {
   program.add_flag("--first-come", setup.first_come, "");
   option("--room", lists.room).split_at(',');
   option("--weights", lists.weights).split_at(',');
+  program.add_flag("--resend-only", setup.resend_only, "");
+  program.add_flag("--no-tolerance", setup.no_tolerance, "");
+  program.add_flag("--halve", setup.halve, "");
   program.add_flag("--paper", lists.paper, "");
   option("--window", setup.window).in_range(1, 65536);
   option("--values", setup.values);
@@ -92,12 +95,14 @@ void read_lists(const Lists& lists, Setup& setup) {
   setup.weights = numbers<std::uint32_t>("--weights", lists.weights, 1, 1000);
 }
 
-// The paper's own rules for sharing (§3.5, §4): a fragment has one aggregator, whoever comes first
-// has it, and only the congestion window bounds what is in flight.
+// The paper's own rules: a fragment has one aggregator, whoever comes first has it, only the
+// congestion window bounds what is in flight (§3.5, §4), and workers repeat and slow down as in
+// §3.7.
 void take_papers_rules(Setup& setup) {
   setup.places = 1;
   setup.first_come = true;
   setup.room = {0};
+  setup.resend_only = setup.no_tolerance = setup.halve = true;
 }
 
 void check(const Setup& setup) {

@@ -91,12 +91,17 @@ def test_another_seed_is_another_sample_and_the_same_seed_the_same():
 
 def test_the_papers_rules_are_those_of_their_options():
     options = {"jobs": 2, "aggregators": 64, "window": 64, "operations": 9}
-    apart = {"places": 1, "first_come": True, "room": 0}
-    named, same, ours = contest.play_all(
-        [{**options, **rules} for rules in (contest.PAPER, apart, {})]
+    options |= {"loss": 0.01, "aimd": True, "ecn_bytes": 20_000}
+    sharing = {"places": 1, "first_come": True, "room": 0}
+    losses = {"resend_only": True, "no_tolerance": True, "halve": True}
+    apart = {**sharing, **losses}
+    but_one = [{**apart, name: False} for name in losses]
+    named, same, ours, *others = contest.play_all(
+        [{**options, **rules} for rules in (contest.PAPER, apart, {}, *but_one)]
     )
     assert named == same
     assert named["collisions"] > ours["collisions"]
+    assert all(named["goodput"] != other["goodput"] for other in others)
 
 
 @pytest.mark.parametrize(
