@@ -26,6 +26,11 @@ void WorkerJudgeRoom::takes_answer(std::uint16_t stream, bool collided, std::uin
   --in_flight_of_[stream];
   --in_flight_;
   if (!has_room_) return;
+  const bool is_first = !std::exchange(has_answer_, true);
+  if (is_first && room_) {
+    if (part == 0) room_.reset();
+    if (part != 0) set(std::max(kFirstRoom, kAggregatorsOfPart[part] / servers_));
+  }
   if (part != 0) note_part(kAggregatorsOfPart[part]);
   if (!room_) {
     if (!collided) return;

@@ -15,7 +15,9 @@ class WorkerJudgeRoom {
   WorkerJudgeRoom(const WorkerConfig& config, std::uint32_t wmax)
       : has_room_(config.room),
         most_(std::uint64_t{wmax} * config.stream_count),
-        servers_(config.servers) {}
+        servers_(config.servers) {
+    if (has_room_) set(kFirstRoom);
+  }
 
   // A fragment of the stream is sent for the first time. Returns whether there was room for it.
   bool sends_new(std::uint16_t stream);
@@ -26,6 +28,8 @@ class WorkerJudgeRoom {
   std::uint64_t cuts() const { return cuts_; }
 
  private:
+  static constexpr std::uint64_t kFirstRoom = 32;
+
   void begin_round();
   void end_round();
   void note_part(std::uint64_t part);
@@ -40,10 +44,11 @@ class WorkerJudgeRoom {
   std::uint64_t in_flight_at_send_ = 0;  // after the latest first transmission
   std::uint64_t part_ = 0;               // in aggregators; 0: no answer has had one
   std::optional<std::uint64_t> room_;    // none: no bound
-  std::uint64_t uncounted_ = 0;          // answers that must come before the next round begins
-  std::uint64_t answers_ = 0;            // of this round
-  std::uint64_t collided_ = 0;           // of them
-  std::uint32_t clean_rounds_ = 0;       // in a row, since the room last grew by one
+  bool has_answer_ = false;
+  std::uint64_t uncounted_ = 0;     // answers that must come before the next round begins
+  std::uint64_t answers_ = 0;       // of this round
+  std::uint64_t collided_ = 0;      // of them
+  std::uint32_t clean_rounds_ = 0;  // in a row, since the room last grew by one
   std::uint64_t cuts_ = 0;
 };
 

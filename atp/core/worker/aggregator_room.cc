@@ -12,12 +12,22 @@ void AggregatorRoom::change_part(std::uint8_t said) {
   const std::uint64_t part = atp_part_of(said);
   const std::uint64_t before = atp_part_of(said_);
   said_ = said;
+  if (is_first_) {
+    is_first_ = false;
+    return set(std::max(fragments_, part / servers_));
+  }
   if (before != 0 && bounded()) set((fragments_ * part + before / 2) / before);
 }
 
 void AggregatorRoom::set(std::uint64_t fragments) {
   fragments_ = std::max(fragments, kLeast);
   if (fragments_ >= most_) fragments_ = kNoBound;
+}
+
+// Nobody says a part: the first answer has come.
+void AggregatorRoom::lift() {
+  fragments_ = kNoBound;
+  is_first_ = false;
 }
 
 bool AggregatorRoom::bound(std::uint64_t in_flight) {

@@ -3,16 +3,18 @@
 #include <cstdint>
 
 // How many fragments a worker may have in flight to one server, over all its streams, while
-// aggregators are scarce (docs/protocol.md §5, *Room*). COLLISION in the answers bounds it, enough
-// answers without lift the bound again, and it is never much less than the job's part of the
-// aggregators. The congestion window counts bytes on links; this counts fragments, because each
-// takes one aggregator, whatever its size.
+// aggregators are scarce (docs/protocol.md §5, *Room*). The first answer says how many aggregators
+// the job may have. COLLISION in the answers bounds the room, enough answers without lift the bound
+// again, and it is never much less than the job's part of the aggregators. The congestion window
+// counts bytes on links; this counts fragments, because each takes one aggregator, whatever its
+// size.
 
 namespace atp {
 
 class AggregatorRoom {
  public:
   static constexpr std::uint64_t kLeast = 2;
+  static constexpr std::uint64_t kFirst = 32;
   static constexpr std::uint64_t kCleanRounds = 24;
   static constexpr std::uint64_t kCleanRoundsWithoutPart = 6;
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
@@ -21,7 +23,10 @@ class AggregatorRoom {
   // `most`: what all streams together can have in flight. `servers`: how many share the job's part
   // of the aggregators.
   explicit AggregatorRoom(std::uint64_t most, std::uint64_t servers = 1)
-      : most_(most), servers_(servers) {}
+      : most_(most), servers_(servers) {
+    if (most > kFirst) fragments_ = kFirst;
+    is_first_ = bounded();
+  }
 
   bool bounded() const { return fragments_ != kNoBound; }
   std::uint64_t fragments() const { return fragments_; }
@@ -38,6 +43,7 @@ class AggregatorRoom {
   template <typename InFlight>
   bool on_answer(bool collided, const InFlight& in_flight) {
     ++answered_since_send_;
+    if (bounded() && is_first_) lift();
     if (!bounded()) return collided && bound(in_flight());
     return ends_round(collided) && end_round(in_flight());
   }
@@ -47,12 +53,14 @@ class AggregatorRoom {
  private:
   void change_part(std::uint8_t said);
   void set(std::uint64_t fragments);
+  void lift();
   bool bound(std::uint64_t in_flight);
   bool ends_round(bool collided);
   bool end_round(std::uint64_t in_flight);
 
   std::uint64_t most_ = 0;  // 0: no bound for ever
   std::uint64_t servers_ = 1;
+  bool is_first_ = false;  // nothing has been answered yet
   std::uint8_t said_ = 0;
   std::uint64_t fragments_ = kNoBound;
   std::uint64_t answered_since_send_ = 0;

@@ -23,10 +23,51 @@ int answers(AggregatorRoom& room, std::uint64_t count, std::uint64_t collided = 
   return cuts;
 }
 
+// Its first answer has had no part.
+AggregatorRoom unbounded_room(std::uint64_t servers = 1) {
+  AggregatorRoom room(kMost, servers);
+  answers(room, 1);
+  return room;
+}
+
 AggregatorRoom room_of(std::uint64_t fragments) {
-  AggregatorRoom room(kMost);
+  AggregatorRoom room = unbounded_room();
   answers(room, 1, 1, fragments - 1);
   return room;
+}
+
+TEST(AggregatorRoom, IsSmallUntilTheFirstAnswerSaysThePart) {
+  constexpr std::uint64_t kFirst = AggregatorRoom::kFirst;
+  const struct {
+    const char* name;
+    std::uint64_t most, servers, part, first, fragments;
+  } cases[] = {
+      {"nothing is said", 400, 1, 0, kFirst, AggregatorRoom::kNoBound},
+      {"a part larger than the room", 400, 1, 100, kFirst, 100},
+      {"a part of two servers", 400, 2, 100, kFirst, 50},
+      {"a smaller part", 400, 1, 8, kFirst, kFirst},
+      {"a part of all that may be in flight", 400, 1, 400, kFirst, AggregatorRoom::kNoBound},
+      {"no more may be in flight anyway", kFirst, 1, 8, AggregatorRoom::kNoBound,
+       AggregatorRoom::kNoBound},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    AggregatorRoom room(c.most, c.servers);
+    EXPECT_EQ(room.fragments(), c.first);
+    room.on_part(atp_part_code(c.part));
+    EXPECT_EQ(answers(room, 1), 0);
+    EXPECT_EQ(room.fragments(), c.fragments);
+  }
+}
+
+TEST(AggregatorRoom, TheFirstAnswerCountsAsAnyOther) {
+  AggregatorRoom room(kMost);
+  EXPECT_EQ(answers(room, 1, 1, 19), 1) << "bounded as by any first collision";
+  EXPECT_EQ(room.fragments(), 20u);
+  AggregatorRoom told(kMost);
+  told.on_part(atp_part_code(8));
+  EXPECT_EQ(answers(told, AggregatorRoom::kFirst, 3), 1) << "a round with three collisions";
+  EXPECT_EQ(told.fragments(), AggregatorRoom::kFirst - 3);
 }
 
 TEST(AggregatorRoom, HasNoBoundBeforeTheFirstCollisionAndAsksForNothing) {
@@ -128,7 +169,7 @@ TEST(AggregatorRoom, IsAtLeastFiveEighthsOfThePartWhenARoundHasEnded) {
                 AggregatorRoom::kNoBound}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
-    AggregatorRoom room(kMost, c.servers);
+    AggregatorRoom room = unbounded_room(c.servers);
     room.on_part(atp_part_code(c.part));
     answers(room, 1, 1, 9);
     ASSERT_EQ(room.fragments(), 10u) << "as many as were in flight";
@@ -148,7 +189,7 @@ TEST(AggregatorRoom, ChangesAsThePartDoes) {
   EXPECT_EQ(room.fragments(), 11u) << "rounded to the nearest";
   room.on_part(atp_part_code(1));
   EXPECT_EQ(room.fragments(), AggregatorRoom::kLeast);
-  AggregatorRoom unbounded(kMost);
+  AggregatorRoom unbounded = unbounded_room();
   unbounded.on_part(atp_part_code(20));
   unbounded.on_part(atp_part_code(2));
   EXPECT_FALSE(unbounded.bounded());

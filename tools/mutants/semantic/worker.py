@@ -337,6 +337,30 @@ SCARCITY = [
         "if (said != said_ && said != 0)",
         "if (said != said_)",
     ),
+    Rule(
+        "a whole window goes out before the first answer",
+        "atp/core/worker/aggregator_room.h",
+        "if (most > kFirst) fragments_ = kFirst;",
+        "",
+    ),
+    Rule(
+        "a first answer without a part leaves the room as it was",
+        "atp/core/worker/aggregator_room.h",
+        "if (bounded() && is_first_) lift();",
+        "",
+    ),
+    Rule(
+        "the first part may make the room smaller",
+        ROOM,
+        "return set(std::max(fragments_, part / servers_));",
+        "return set(part / servers_);",
+    ),
+    Rule(
+        "each server has the whole first part",
+        ROOM,
+        "return set(std::max(fragments_, part / servers_));",
+        "return set(std::max(fragments_, part));",
+    ),
 ]
 
 RECEIVING = [
