@@ -52,6 +52,20 @@ Shares::Id Shares::enter(const JobKey& job, const Quota& quota) {
 void Shares::weigh(Entry& entry, std::uint32_t weight) {
   active_.reweigh(entry.active, entry.weight, weight);
   entry.weight = weight;
+  entry.said = {};
+}
+
+// The part of a tenant's job is not kept: it depends on the tenant's other jobs, too.
+std::uint8_t Shares::say_part(const Entry& entry, std::uint64_t all) const {
+  if (!has_parts()) return 0;
+  std::uint32_t part = std::min(part_of(entry), entry.share.quota);
+  if (entry.tenant != kNoTenant) {
+    const TenantShare& tenant = tenants_[entry.tenant];
+    part = std::min(part, std::max(1u, tenant.quota / std::max(1u, tenant.jobs_with_trees)));
+    return atp_part_code(part);
+  }
+  entry.said = {all, atp_part_code(part)};
+  return entry.said.code;
 }
 
 void Shares::leave_tenant(Id id) {

@@ -36,7 +36,7 @@ class Shares {
  public:
   using Id = std::uint16_t;
   static constexpr std::size_t kMax = 65536;
-  static constexpr std::size_t kBytes = 48;  // per share
+  static constexpr std::size_t kBytes = 64;  // per share
 
   Shares(const SharingConfig& config, std::uint32_t aggregators);
 
@@ -69,14 +69,9 @@ class Shares {
   }
   // What a PARAMETER of the job is to say of its part (§3, *Header*, rule 8).
   std::uint8_t part_to_say(Id id) const {
-    if (!has_parts()) return 0;
     const Entry& entry = entries_[id];
-    std::uint32_t part = std::min(part_of(entry), entry.share.quota);
-    if (entry.tenant != kNoTenant) {
-      const TenantShare& tenant = tenants_[entry.tenant];
-      part = std::min(part, std::max(1u, tenant.quota / std::max(1u, tenant.jobs_with_trees)));
-    }
-    return atp_part_code(part);
+    const std::uint64_t all = weight_with(entry);
+    return entry.said.all == all ? entry.said.code : say_part(entry, all);
   }
   // The most that the switch's options let it hold, whatever others hold.
   std::uint32_t limit(Id id) const {
@@ -117,6 +112,14 @@ class Shares {
  private:
   static constexpr std::uint32_t kNoTenant = UINT32_MAX;
 
+  // What part_to_say() said last, while the jobs weigh as much together. It changes no result, so
+  // it is not a part of the value.
+  struct Said {
+    std::uint64_t all = 0;  // 0: unknown
+    std::uint8_t code = 0;
+    bool operator==(const Said&) const { return true; }
+  };
+
   struct Entry {
     atp_share share{};
     JobKey job;  // of whatever incarnation
@@ -124,6 +127,7 @@ class Shares {
     std::uint32_t tenant = kNoTenant;  // its place in tenants_
     std::uint32_t weight = 1;
     ActiveJobs::Period active = 0;
+    mutable Said said;
 
     bool in_use() const { return trees > 0 || share.held > 0; }
     bool operator==(const Entry&) const = default;
@@ -140,11 +144,15 @@ class Shares {
   };
 
   bool has_parts() const { return !config_.first_come && config_.partitions == 0; }
-  std::uint32_t part_of(const Entry& entry) const {
-    const std::uint64_t all = active_.weight() + (active_.active(entry.active) ? 0 : entry.weight);
-    return static_cast<std::uint32_t>(
-        std::max<std::uint64_t>(1, aggregators_ * std::uint64_t{entry.weight} / all));
+  // Of all active jobs and this one.
+  std::uint64_t weight_with(const Entry& entry) const {
+    return active_.weight() + (active_.active(entry.active) ? 0 : entry.weight);
   }
+  std::uint32_t part_of(const Entry& entry) const {
+    const std::uint64_t part = aggregators_ * std::uint64_t{entry.weight} / weight_with(entry);
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, part));
+  }
+  std::uint8_t say_part(const Entry& entry, std::uint64_t all) const;
   void weigh(Entry& entry, std::uint32_t weight);
   Id entry_of(const JobKey& job);
   void leave_tenant(Id id);

@@ -181,6 +181,29 @@ TEST(SwitchParts, AJobThatComesBackWithAnotherWeightCountsWithThatOne) {
   EXPECT_EQ(said(rig, 2, 0), 16u);
 }
 
+TEST(SwitchParts, APartFollowsAWeightAlthoughAllJobsTogetherWeighWhatTheyDid) {
+  TestQuotas quotas;
+  const auto weigh = [&](std::uint32_t first, std::uint32_t second) {
+    quotas.by_tenant[1].weight = first;
+    quotas.by_tenant[2].weight = second;
+  };
+  weigh(1, 3);
+  Two rig(&quotas);
+  for (const std::uint32_t job : {1, 2}) {
+    rig.enter(job);
+    ASSERT_TRUE(rig.keeps(job, 0));
+  }
+  EXPECT_EQ(said(rig, 1, 0), 16u);
+  EXPECT_EQ(said(rig, 2, 0), 48u);
+  weigh(3, 1);
+  for (const std::uint32_t job : {1, 2}) {
+    rig.replace(job, 3);
+    rig.replace(3, job);
+  }
+  EXPECT_EQ(said(rig, 1, 0), 48u);
+  EXPECT_EQ(said(rig, 2, 0), 16u);
+}
+
 TEST(SwitchParts, NoPartIsLessThanOne) {
   TestQuotas quotas;
   quotas.by_tenant[2].weight = 1000;

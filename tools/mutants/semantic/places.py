@@ -121,8 +121,8 @@ PARTS = [
     Rule(
         "a job's part does not depend on its weight",
         SHARES,
-        "aggregators_ * std::uint64_t{entry.weight} / all",
-        "aggregators_ / all",
+        "aggregators_ * std::uint64_t{entry.weight} / weight_with(entry)",
+        "aggregators_ / weight_with(entry)",
     ),
     Rule(
         "a job's part may be none",
@@ -185,14 +185,32 @@ PARTS = [
         "place[ATP_AT_PART] == 0",
     ),
     Rule(
-        "the part that is said may be more than the quota",
+        "a job's part stays what a PARAMETER said first",
         SHARES,
+        "entry.said.all == all ?",
+        "entry.said.all != 0 ?",
+    ),
+    Rule(
+        "a job's part stays what it was, although its weight changes",
+        "atp/core/dataplane/shares.cc",
+        "  entry.said = {};\n",
+        "",
+    ),
+    Rule(
+        "a tenant's jobs keep the part that was said first",
+        "atp/core/dataplane/shares.cc",
+        "    return atp_part_code(part);\n",
+        "",
+    ),
+    Rule(
+        "the part that is said may be more than the quota",
+        "atp/core/dataplane/shares.cc",
         "std::uint32_t part = std::min(part_of(entry), entry.share.quota);",
         "std::uint32_t part = part_of(entry);",
     ),
     Rule(
         "each of a tenant's jobs may have all of its aggregators",
-        SHARES,
+        "atp/core/dataplane/shares.cc",
         "tenant.quota / std::max(1u, tenant.jobs_with_trees)",
         "tenant.quota",
     ),
