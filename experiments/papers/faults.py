@@ -95,6 +95,7 @@ EXPLAINED = {
     ],
     "15": [
         (["a static partition"], "there is one job, so its part is everything"),
+        (["linear placement"], "the aggregators of one job's fragments follow one another"),
         (["no rehash"], REHASHED),
         (["no part"], "there is one job"),
         (["no congestion control"], ROOM),

@@ -240,6 +240,13 @@ def figure_20(size):
                 1.02,
             ),
             Check(
+                "what one of two equal jobs keeps of its throughput, divided by what it keeps with "
+                "a static partition",
+                at[equal, 1] / all_at[equal, "static", 1],
+                0.98,
+                1.3,
+            ),
+            Check(
                 "what the job of 5 workers keeps of its throughput, "
                 "divided by what that of 2 keeps",
                 at[uneven, 1] / at[uneven, 2],

@@ -272,6 +272,10 @@ sim::Plan plan_of(const Setup& setup) {
   plan.quotas = quotas_of(setup);
   plan.server_config.wmax = setup.window;
   plan.server_config.rehash = setup.placement == "rehash";
+  // Values are within ±1. With the paper's scale, sums of more ranks than 21 would overflow, and
+  // all values would go as floats.
+  const double most = *std::max_element(setup.workers.begin(), setup.workers.end());
+  plan.server_config.scale = std::min(plan.server_config.scale, 2e9 / most);
   if (setup.placement == "linear") {
     const std::uint32_t regions = setup.partition ? setup.jobs : 1;
     plan.server_config.placement.linear_aggregators =
