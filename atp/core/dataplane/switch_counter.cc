@@ -72,6 +72,7 @@ constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = 
     "drop_not_from_parent",
     "drop_no_child_addressed",
     "drop_straight",
+    "drop_unproven",
     "drop_refused",
     "drop_key",
     "drop_rank_taken",

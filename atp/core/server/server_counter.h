@@ -55,6 +55,7 @@ enum class ServerCounter : std::uint8_t {
   kStatusAreYouThere,
   kStatusHere,
   kStatusOperation,
+  kStatusProve,
 
   kStatusWithheld,  // answers that the pacer withheld
 
@@ -91,6 +92,7 @@ enum class ServerCounter : std::uint8_t {
   kDropFloatOfSeveralRanks,
   kDropFloatWaits,  // no free slot; the server asks again once there is one
   kDropBadRank,     // JOIN or LEAVE of not exactly one rank
+  kDropUnproven,    // a JOIN without a right proof, answered by STATUS prove
   kDropRefused,     // JOIN
   kDropKey,         // a JOIN whose tag is not accepted
   kDropRankTaken,
