@@ -5,10 +5,11 @@
 Compared times are measured alternately, without and with the attack. A stranger knows
 docs/protocol.md and the port but none of the members' secrets, and sends from another address.
 Measures: all-reduces while jobs are created and left at 6 kB/s; packets forwarded after JOINs with
-a looped route; what a made-up job sends to forged addresses; answers to a flood, and how long an honest client waits meanwhile; `atp status` with
-500 idle connections; the time until the other ranks end, naming the culprit, after a rank or one of
-three servers is killed. On hosts in network namespaces: all-reduces under forged ICMP errors,
-and the end of a rank that is cut off. Writes defence.csv into FOLDER (default: out/defence).
+a looped route; what a made-up job sends to forged addresses; answers to a flood, and how long an
+honest client waits meanwhile; `atp status` with 500 idle connections; the time until the other
+ranks end, naming the culprit, after a rank or one of three servers is killed. On hosts in network
+namespaces: all-reduces under forged ICMP errors, and the end of a rank that is cut off. Writes
+defence.csv into FOLDER (default: out/defence).
 """
 
 import csv

@@ -8,7 +8,15 @@ import struct
 import threading
 import time
 
-from experiments.defence.packets import DIRECT, gradient, is_prove, join, leave, proof_in, with_proof
+from experiments.defence.packets import (
+    DIRECT,
+    gradient,
+    is_prove,
+    join,
+    leave,
+    proof_in,
+    with_proof,
+)
 
 
 class Stranger:

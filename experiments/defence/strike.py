@@ -86,7 +86,6 @@ class World:
             self.sent += 1
             self.sent_bytes += len(payload)
 
-
     def hear(self, size, node):
         """A node that asks for a proof gets the JOIN again, since the own address is no secret."""
         self.got_bytes += size

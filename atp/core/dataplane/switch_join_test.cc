@@ -458,6 +458,7 @@ TEST(SwitchJoin, AParentsQuestionForAProofGoesOnAsTheSwitchsOwn) {
   EXPECT_TRUE(
       rig.in(kServer, status(ranks({2}), StatusMessage::prove(7, ranks({2}), 4242))).empty())
       << "it answers no JOIN that the switch has passed on";
+  EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 0u);
   const StatusMessage own = only_prove(rig.in(kServer, status(ranks({2}), asked)), child(2));
   EXPECT_EQ(own, StatusMessage::prove(proof_of(rig.secret, kJob, child(2)), ranks({2}), nonce(2)));
   EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 99u);

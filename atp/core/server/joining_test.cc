@@ -237,6 +237,7 @@ TEST(Joining, AJoinWithoutARightProofIsAskedForOneAndChangesNothing) {
 TEST(Joining, TheJoinOfAMemberAlsoNeedsAProof) {
   ServerHarness h = ServerHarness::flat(1);
   TestJoin join = h.join_of(0, 1, false);
+  join.body.server_boot_id = 4242;
   for (int second = 0; second < 8; ++second) {
     h.advance(seconds(1));
     h.receive_as_is(worker_endpoint(0), h.bytes_of(join));

@@ -256,6 +256,20 @@ TEST(WorkerJoin, AQuestionForAProofWithAnotherNonceIsDropped) {
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropWrongNonce], 1u);
 }
 
+// What answers a straight JOIN has DIRECT.
+TEST(WorkerJoin, ACopyOfAQuestionForAProofIsIgnoredOnTheStraightPath) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  Outbox copy;
+  ASSERT_TRUE(put_status(copy, s.head(PacketType::kStatus), RankSet::of(1),
+                         StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce)));
+  copy.send_to(kTestServer);
+  s.receive(copy, kTestServer);
+  EXPECT_TRUE(joins(s.run()).empty());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kStatusIgnored], 1u);
+}
+
 // A route has at most nine nodes. Somebody who asks more often must not get a JOIN each time.
 TEST(WorkerJoin, NineQuestionsInARowAreAnsweredAtOnce) {
   WorkerScript s;
