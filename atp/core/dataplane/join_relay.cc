@@ -133,7 +133,7 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
 
   const std::uint64_t proof = proof_of(turn.config.secret, in.packet.job(), in.from);
   if (join->proof != proof) {
-    turn.count(SwitchCounter::kDropUnproven);
+    turn.count(SwitchCounter::kJoinsUnproven);
     return answer_unproven(turn, in, *join, proof);
   }
   if (const Refusal refusal = judge(in, *join)) return refuse(refusal);

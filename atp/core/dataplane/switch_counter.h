@@ -56,6 +56,7 @@ enum class SwitchCounter : std::uint8_t {
   kMulticastCopies,  // copies of downward messages sent to children
 
   kJoinsRelayed,
+  kJoinsUnproven,  // answered by STATUS prove
   kLeavesRelayed,
   kQuestions,  // *are you there*
   kStatusesSent,
@@ -84,7 +85,6 @@ enum class SwitchCounter : std::uint8_t {
   kDropNotFromParent,
   kDropNoChildAddressed,
   kDropStraight,   // a JOIN or LEAVE with DIRECT, which belongs at the server
-  kDropUnproven,   // a JOIN without a right proof, answered by STATUS prove
   kDropRefused,    // a JOIN, answered by STATUS refused
   kDropKey,        // a JOIN whose tag is not accepted; answered likewise
   kDropRankTaken,  // a JOIN, answered by STATUS rank taken

@@ -446,7 +446,7 @@ TEST(SwitchJoin, AJoinWithoutARightProofIsAskedForOneAndGoesNowhere) {
     EXPECT_EQ(rig.node.trees(), 0u);
     body.proof = asked.proof();
   }
-  EXPECT_EQ(rig.count(SwitchCounter::kDropUnproven), 2u);
+  EXPECT_EQ(rig.count(SwitchCounter::kJoinsUnproven), 2u);
   relayed(rig.in_as_is(child(2), join(2, body)));
 }
 

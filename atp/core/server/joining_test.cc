@@ -220,7 +220,7 @@ TEST(Joining, AJoinWithoutARightProofIsAskedForOneAndChangesNothing) {
       join.flags = straight ? ATP_FLAG_DIRECT : 0;
       h.receive_as_is(own, h.bytes_of(join));
       EXPECT_EQ(h.server.job_count(), 0u);
-      EXPECT_EQ(h.count(ServerCounter::kDropUnproven), 1u);
+      EXPECT_EQ(h.count(ServerCounter::kJoinsUnproven), 1u);
       const auto sent = h.take();
       ASSERT_EQ(sent.size(), 1u);
       EXPECT_EQ(sent[0].to, own);

@@ -261,7 +261,7 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   // address because of packets that only claim to come from there.
   const std::uint64_t proof = proof_of(config_.secret, in.packet.job(), in.from);
   if (join->proof != proof) {
-    turn.count(ServerCounter::kDropUnproven);
+    turn.count(ServerCounter::kJoinsUnproven);
     return answer(turn, in, in.packet.ranks,
                   StatusMessage::prove(proof, in.packet.ranks, join->nonce));
   }

@@ -17,6 +17,7 @@ enum class ServerCounter : std::uint8_t {
   kGradientsReceived,      // well-formed ones
   kGradientBytesReceived,  // their UDP payloads
   kJoins,
+  kJoinsUnproven,  // answered by STATUS prove
   kLeaves,
   kQuestions,     // *are you there*
   kDescriptions,  // of operations that wait
@@ -92,7 +93,6 @@ enum class ServerCounter : std::uint8_t {
   kDropFloatOfSeveralRanks,
   kDropFloatWaits,  // no free slot; the server asks again once there is one
   kDropBadRank,     // JOIN or LEAVE of not exactly one rank
-  kDropUnproven,    // a JOIN without a right proof, answered by STATUS prove
   kDropRefused,     // JOIN
   kDropKey,         // a JOIN whose tag is not accepted
   kDropRankTaken,
