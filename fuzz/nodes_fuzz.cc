@@ -10,6 +10,7 @@
 
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
+#include "atp/core/topology/testing_proof.h"
 #include "atp/core/worker/worker.h"
 #include "fuzz/input.h"
 #include "fuzz/nodes_forger.h"
@@ -91,7 +92,8 @@ class World {
   }
 
   // Changes a packet in flight, or sends one that no node has sent: raw bytes, or an earlier packet
-  // with a field changed, from a stranger or in another node's name.
+  // with a field changed, from a stranger or in another node's name. Every other such JOIN has the
+  // right proof.
   void interfere(std::size_t how, Input& input) {
     if (how < 8 && !flying_.empty()) {
       fuzz::change(flying_[how % flying_.size()].bytes, input);
@@ -105,6 +107,7 @@ class World {
     } else if (!seen_.empty()) {
       packet.bytes = seen_[input.byte() % seen_.size()];
       if (how < 28) fuzz::change(packet.bytes, input);
+      if (how % 2 != 0) packet.bytes = proven(HashKey{}, packet.from, packet.bytes);
     }
     is_honest_ = is_honest_ && is_a_strangers(packet);
     deliver(packet);

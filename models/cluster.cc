@@ -79,6 +79,9 @@ Cluster::Cluster(const Plan& plan, const Bug* bug) : bug_(bug), outbox_(256, std
   for (std::uint32_t i = 0; i < plan.switches; ++i) {
     const std::string name = plan.switches == 1 ? "switch" : "switch " + std::to_string(i);
     add_host(name, switch_endpoint(i), SwitchNode(switch_config(plan)));
+    SwitchConfig next_life = switch_config(plan);
+    ++next_life.secret[0];
+    hosts_.back().restarted = hosts_.back().nodes.put(SwitchNode(next_life));
     hosts_.back().ranks = ranks_behind(plan, i);
   }
   add_host("server", server_endpoint(), Server(server_config(plan)));

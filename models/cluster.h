@@ -62,6 +62,7 @@ class Cluster {
 
   // A newly made node.
   NodeStore::Id fresh(HostId host) const { return hosts_[host].fresh; }
+  NodeStore::Id restarted(HostId host) const { return hosts_[host].restarted; }
   const NodeStore& nodes(HostId host) const { return hosts_[host].nodes; }
   const Facts& facts(HostId host, NodeStore::Id node) const {
     return hosts_[host].nodes.facts(node);
@@ -98,6 +99,7 @@ class Cluster {
     std::size_t ranks = 0;  // of a switch or server
     NodeStore nodes;
     NodeStore::Id fresh = 0;
+    NodeStore::Id restarted = 0;  // of a switch: as fresh, but with another secret
   };
 
   void add_host(const std::string& name, const Endpoint& endpoint, Node node);

@@ -48,7 +48,7 @@ class Walk {
       case MoveKind::kLose:
       case MoveKind::kDouble: return {};
       case MoveKind::kRestart:
-        untouched_[host] = cluster.nodes(host).get(cluster.fresh(host));
+        untouched_[host] = cluster.nodes(host).get(cluster.restarted(host));
         return {};
       case MoveKind::kDeliver: {
         const Packet& packet = cluster.packets()[move.subject];

@@ -50,7 +50,7 @@ void World::moves(const State& state, std::vector<Move>& moves, bool calm) const
     if (may_fire(state, host, calm)) moves.push_back({MoveKind::kFire, host});
     if (calm) continue;
     if (cluster_.is_switch(host) && state.left.restarts > 0 &&
-        state.nodes[host] != cluster_.fresh(host)) {
+        state.nodes[host] != cluster_.restarted(host)) {
       moves.push_back({MoveKind::kRestart, host});
     }
     if (cluster_.is_worker(host) && state.left.unreachable > 0) {
@@ -115,7 +115,7 @@ const std::string& World::make(const Move& move, State& state) {
     }
     case MoveKind::kRestart:
       --state.left.restarts;
-      state.nodes[host] = cluster_.fresh(host);
+      state.nodes[host] = cluster_.restarted(host);
       return none_;
     case MoveKind::kUnreachable: --state.left.unreachable; break;
     case MoveKind::kDeliver: host = cluster_.packets()[move.subject].to; break;

@@ -50,6 +50,7 @@ Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen, std::size_t 
   if (!waker) return waker.error();
   ServerConfig config;
   config.boot_id = random_seed();
+  config.secret = {random_seed(), random_seed()};
   config.seed = random_seed();
   config.max_value_count = values.value();
   auto server =

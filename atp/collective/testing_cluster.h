@@ -65,6 +65,7 @@ class TestingCluster {
   void start_server(std::uint16_t port = 0) {
     ServerConfig config;
     config.boot_id = std::random_device{}();
+    config.secret = {std::random_device{}(), std::random_device{}()};
     server_.emplace(loopback(port), config);
   }
   void stop_server() { server_.reset(); }

@@ -25,6 +25,7 @@ constexpr std::array kJoinFields{
     join_field::kRemainingHops,
     join_field::kRecordedHops,
     join_field::kReserved,
+    join_field::kProof,
     BodyField{join_field::kRoutesAt, Endpoint::kWireBytes},
     BodyField{join_field::kRoutesAt + Endpoint::kWireBytes, Endpoint::kWireBytes}};
 constexpr std::array kJoinAckFields{join_ack_field::kNonce,
@@ -52,7 +53,8 @@ constexpr std::array kStatusFields{status_field::kCode,
                                    BodyField{status_field::kRanksAt, 8},
                                    BodyField{status_field::kRanksAt + 8, 8},
                                    BodyField{kAfterRanks, Endpoint::kWireBytes},
-                                   BodyField{kAfterRanks, 4}};
+                                   BodyField{kAfterRanks, 4},
+                                   BodyField{kAfterRanks + 4, 4}};
 
 // An invalid value of a field.
 struct Outlaw {

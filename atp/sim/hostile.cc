@@ -8,6 +8,7 @@
 
 #include "atp/core/outbox.h"
 #include "atp/sim/control_forgery.h"
+#include "atp/wire/status.h"
 
 namespace atp::sim {
 namespace {
@@ -200,6 +201,24 @@ Hostile::Bytes Hostile::phantom_join(const Endpoint& child, const Endpoint& pare
     join.nonce = random_.next();
     join.server_boot_id = 0;
   });
+}
+
+void Hostile::note_sent(const Packet& join) { keep(sent_, join, random_); }
+
+std::optional<Packet> Hostile::proven_join(const Packet& answer) const {
+  const ParsedPacket parsed = parse_packet(answer.bytes);
+  if (!parsed.ok() || parsed.view().type() != PacketType::kStatus) return std::nullopt;
+  const std::optional<StatusMessage> status = StatusMessage::read(parsed.view());
+  if (!status || status->code != StatusCode::kProve) return std::nullopt;
+  for (const Packet& join : sent_) {
+    if (join.from != answer.to || join.to != answer.from) continue;
+    const std::size_t body = atp_body_offset(join.bytes[ATP_AT_BITMAP_WORDS]);
+    if (atp_load64(&join.bytes[body + join_field::kNonce.offset]) != status->nonce) continue;
+    Packet proven = join;
+    atp_store64(&proven.bytes[body + join_field::kProof.offset], status->proof());
+    return proven;
+  }
+  return std::nullopt;
 }
 
 Hostile::Bytes Hostile::control_of_a_parent(const RankSet& behind) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,10 @@ class Hostile {
   Bytes join_by(const Endpoint& child, const Endpoint& parent, const Route& route);
   // The child's JOIN on this route, as another socket would send it that claims its rank.
   Bytes phantom_join(const Endpoint& child, const Endpoint& parent, const Route& route);
+  // It receives what is sent to the address from which it has sent this JOIN.
+  void note_sent(const Packet& join);
+  // That JOIN with the proof for which a node asks it in this packet, if it is one.
+  std::optional<Packet> proven_join(const Packet& answer) const;
   // From the address of a parent to the ranks behind it: unreadable, or the answer to another JOIN
   // or LEAVE.
   Bytes control_of_a_parent(const RankSet& behind);
@@ -72,6 +77,7 @@ class Hostile {
   std::map<std::pair<Endpoint, Endpoint>, std::vector<Bytes>> joins_;  // by sender and receiver
   std::vector<Bytes> controls_;
   std::size_t next_ = 0;
+  std::vector<Packet> sent_;
 };
 
 }  // namespace atp::sim

@@ -22,12 +22,13 @@ std::vector<std::uint8_t> fixed_part(const PacketView& packet) {
 void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                            const Server& server, const Outbox& out) {
   const ParsedPacket cause = parse_packet(bytes);
-  if (cause.ok() && cause.view().type() == PacketType::kJoin && cause.view().has(ATP_FLAG_DIRECT)) {
-    straight_join_[from] = now;
-  }
   if (cause.ok() && cause.view().type() == PacketType::kGradient) {
     judge_contribution(now, cause.view(), server, out);
   }
+  if (cause.ok() && cause.view().type() == PacketType::kJoin) {
+    judge_join(now, from, cause.view(), server, out);
+  }
+  proofs_.expect_receivers(from, bytes, out, [&](const std::string& what) { object(what); });
   const auto packets = out.packets();
   for (std::size_t i = 0; i < packets.size();) {
     const ParsedPacket parsed = parse_packet(out.bytes_of(packets[i]));
@@ -35,9 +36,6 @@ void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const st
     std::vector<Endpoint> to;
     for (; i < packets.size() && packets[i].offset == offset; ++i) to.push_back(packets[i].to);
     if (parsed.ok()) judge(now, from, cause.ok() ? &cause.view() : nullptr, {parsed.view(), to});
-  }
-  if (cause.ok() && cause.view().type() == PacketType::kJoin) {
-    judge_join(now, from, cause.view(), server, out);
   }
   before_ = server.counters();
   note_stop(now);
@@ -109,6 +107,7 @@ void ServerJudge::begin_anew() {
   for (const auto& [stream, _] : streams_) over_.insert(stream);
   streams_.clear();
   contributions_.begin_anew();
+  proofs_.begin_anew();
   before_ = {};
   world_size_.clear();
   straight_join_.clear();

@@ -11,6 +11,7 @@
 #include "atp/core/outbox.h"
 #include "atp/core/server/server.h"
 #include "atp/sim/contribution_judge.h"
+#include "atp/sim/proof_judge.h"
 
 namespace atp::sim {
 
@@ -93,6 +94,7 @@ class ServerJudge {
   std::set<StreamKey> over_;                   // no longer judged
   std::size_t jobs_ = 0;
   ContributionJudge contributions_;
+  ProofJudge proofs_;
   Counters<ServerCounter> before_;                 // after the last turn
   std::map<StreamKey, std::uint16_t> world_size_;  // by stream
   static constexpr std::size_t kMaxViolations = 5;

@@ -32,7 +32,12 @@ bool acknowledges(const Outbox& out, const Endpoint& to, std::uint64_t nonce) {
 void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView& packet,
                              const Server& server, const Outbox& out) {
   const std::optional<Join> join = Join::read(packet.body);
-  if (!join) return;
+  if (!join || packet.ranks.size() != 1) return;
+  if (!proofs_.end_join(from, packet, *join, out, [&](const std::string& what) { object(what); })) {
+    if (server.job_count() > jobs_) object("a JOIN without a right proof made a job");
+    return;
+  }
+  if (packet.has(ATP_FLAG_DIRECT)) straight_join_[from] = now;
   if (join->server_boot_id != 0 && server.job_count() > jobs_) {
     object("a member's JOIN made a job");
   }

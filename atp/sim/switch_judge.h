@@ -10,6 +10,7 @@
 
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/outbox.h"
+#include "atp/sim/proof_judge.h"
 
 namespace atp::sim {
 
@@ -117,6 +118,9 @@ class SwitchJudge {
 
   // switch_judge_members.cc: JOIN, LEAVE, and which ranks are behind whom
   void judge_join(const Turn& turn);
+  bool judge_proof(const Turn& turn, const std::optional<Join>& came);
+  void judge_proof_of_own(const Turn& turn, const Join& went, const Endpoint& to);
+  void judge_prove(const Turn& turn, const Tree& before, const StatusMessage& status);
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
   bool must_pass(const Turn& turn, const Join& join) const;
   bool has_socket_of_its_own(const Turn& turn, const Join& join) const;
@@ -156,7 +160,14 @@ class SwitchJudge {
   std::uint64_t claims_ = 0;                        // in this period
   std::map<JobOfTenant, std::uint64_t> active_in_;  // the last period in which a job was active
   std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
-  Instant queue_empty_at_{};                              // the virtual queue of the uplink
+  ProofJudge proofs_;
+  // What a parent has told this switch, by the tree's first stream.
+  struct Told {
+    Endpoint parent;
+    std::uint64_t proof = 0;
+  };
+  std::map<StreamKey, Told> told_by_parent_;
+  Instant queue_empty_at_{};  // the virtual queue of the uplink
   Counters<SwitchCounter> before_;
   std::vector<Tree> trees_before_;  // for a turn that may change them
   Instant sweep_at_{};

@@ -19,6 +19,7 @@ bool names(const Route& route, const Endpoint& hop) {
 
 void SwitchJudge::judge_join(const Turn& turn) {
   const std::optional<Join> came = Join::read(turn.packet.body);
+  if (!judge_proof(turn, came)) return;
   std::size_t passed = 0;
   for (const OutPacket& packet : turn.out.packets()) {
     const ParsedPacket parsed = parse_packet(turn.out.bytes_of(packet));
@@ -30,6 +31,7 @@ void SwitchJudge::judge_join(const Turn& turn) {
       continue;
     }
     judge_route(*came, *went, turn, packet.to);
+    judge_proof_of_own(turn, *went, packet.to);
     if (went->max_value_count != std::min(came->max_value_count, config_.max_value_count)) {
       object("a JOIN was forwarded with a K that is not the lower of its own and the switch's");
     }
@@ -47,6 +49,55 @@ void SwitchJudge::judge_join(const Turn& turn) {
   }
   expect_separate_regions(turn.node);
   expect_room(turn.node);
+}
+
+// Whether the JOIN counts here. If not, it changes nothing.
+bool SwitchJudge::judge_proof(const Turn& turn, const std::optional<Join>& came) {
+  if (!came || turn.packet.has(ATP_FLAG_DIRECT)) return true;
+  const auto note = [&](const std::string& what) { object(what); };
+  if (proofs_.end_join(turn.from, turn.packet, *came, turn.out, note)) return true;
+  std::vector<Tree> trees;
+  turn.node.for_each_tree([&](const Tree& tree, const atp_share&) { trees.push_back(tree); });
+  if (trees != trees_before_) object("a JOIN without a right proof changed a tree");
+  return false;
+}
+
+// What is passed on has the switch's own proof, as the parent has last told it for this tree.
+void SwitchJudge::judge_proof_of_own(const Turn& turn, const Join& went, const Endpoint& to) {
+  Told& told = told_by_parent_[{turn.packet.job(), went.first_stream}];
+  if (told.parent != to) told = {to};
+  if (went.proof != told.proof)
+    object("a JOIN was forwarded with a proof that is not the parent's");
+}
+
+// The parent's *prove* ends here. The child whose JOIN it answers gets another one, with its own
+// proof.
+void SwitchJudge::judge_prove(const Turn& turn, const Tree& before, const StatusMessage& status) {
+  std::optional<Endpoint> child;
+  turn.packet.ranks.for_each([&](Rank rank) {
+    const Membership& members = before.membership();
+    if (members.knows(rank) && members.member(rank).nonce == status.nonce) {
+      child = members.member(rank).child;
+    }
+  });
+  for (const Applicant& applicant : before.applicants()) {
+    const bool is_its = applicant.statement.nonce == status.nonce;
+    if (is_its && turn.packet.ranks.contains(applicant.rank)) child = applicant.statement.child;
+  }
+  const auto packets = turn.out.packets();
+  if (packets.size() != (child ? 1 : 0)) {
+    return object("*prove* led to " + std::to_string(packets.size()) + " packets");
+  }
+  if (!child) return;
+  told_by_parent_[{turn.packet.job(), before.streams().first}] = {before.parent(), status.proof()};
+  const ParsedPacket parsed = parse_packet(turn.out.bytes_of(packets[0]));
+  const auto own = parsed.ok() ? StatusMessage::read(parsed.view()) : std::nullopt;
+  const bool is_its = own && own->code == StatusCode::kProve && packets[0].to == *child &&
+                      own->nonce == status.nonce && parsed.view().ranks == turn.packet.ranks;
+  if (!is_its) return object("*prove* was not passed on to the child whose JOIN it answers");
+  if (own->proof() != proofs_.told(turn.packet.job(), *child)) {
+    object("a child was told another proof than its own");
+  }
 }
 
 void SwitchJudge::expect_room(const SwitchNode& node) {

@@ -42,6 +42,8 @@ void SwitchJudge::begin_anew() {
   claims_ = 0;
   active_in_.clear();
   highest_parameter_.clear();
+  proofs_.begin_anew();
+  told_by_parent_.clear();
   queue_empty_at_ = {};
 }
 
@@ -66,6 +68,7 @@ void SwitchJudge::end_packet(Instant now, const Endpoint& from, std::span<const 
     default: judge_downward(turn);
   }
   if (changes_trees(bytes)) expect_no_phantom(turn);
+  proofs_.expect_receivers(from, bytes, out, [&](const std::string& what) { object(what); });
   forget_limits(node);
   expect_in_use(node);
 }
@@ -110,6 +113,9 @@ void SwitchJudge::judge_downward(const Turn& turn) {
   }
   if (turn.packet.type() == PacketType::kFlush && judge_flush(turn)) return;
   if (turn.packet.type() == PacketType::kParameter) judge_parameter(turn);
+  const auto status =
+      turn.packet.type() == PacketType::kStatus ? StatusMessage::read(turn.packet) : std::nullopt;
+  if (status && status->code == StatusCode::kProve) return judge_prove(turn, *tree, *status);
   if (turn.packet.type() == PacketType::kStatus) judge_detached(turn, *tree);
   const bool is_ack = turn.packet.type() == PacketType::kJoinAck && turn.tree != nullptr;
   expect_copies(turn, is_ack ? *turn.tree : *tree);
@@ -213,17 +219,19 @@ const Tree* SwitchJudge::tree_before(const PacketView& packet) const {
   return found == trees_before_.end() ? nullptr : &*found;
 }
 
-// A stream's limit is forgotten together with its tree.
+// A stream's limit is forgotten together with its tree, and so is what the parent has told.
 void SwitchJudge::forget_limits(const SwitchNode& node) {
   if (node.counters()[S::kTreesDropped] == before_[S::kTreesDropped]) return;
-  std::erase_if(highest_parameter_, [&](const auto& limit) {
+  const auto is_over = [&](const auto& of_stream) {
     bool is_known = false;
     node.for_each_tree([&](const Tree& tree, const atp_share&) {
-      const auto& [job, stream] = limit.first;
+      const auto& [job, stream] = of_stream.first;
       is_known |= tree.job() == job && tree.streams().contains(stream);
     });
     return !is_known;
-  });
+  };
+  std::erase_if(highest_parameter_, is_over);
+  std::erase_if(told_by_parent_, is_over);
 }
 
 void SwitchJudge::expect_separate_regions(const SwitchNode& node) {

@@ -197,6 +197,8 @@ class World {
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);
   void send_misdirected();
+  void prove_hostile(const Endpoint& node, const Endpoint& to, std::span<const std::uint8_t> bytes);
+  void send_hostile_join(const Packet& join);
   void send_phantom(const Packet& packet, HostId member);
   void send_roaming_join(const Packet& packet, HostId member);
   Packet dishonest_packet(const Packet& packet, HostId member);

@@ -35,6 +35,7 @@ ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   ServerConfig config = plan.server_config;
   config.quotas = plan.quotas.get();
   config.boot_id += index;
+  config.secret = {plan.seed + 41, config.boot_id};
   config.timing = plan.timing;
   config.seed = plan.seed + 17 + index;
   config.first_sequence = plan.first_sequence;
@@ -46,6 +47,7 @@ SwitchConfig switch_config(const Plan& plan, std::uint32_t index, std::uint64_t 
   config.quotas = plan.quotas.get();
   config.timing = plan.timing;
   config.seed = plan.seed + 29 + life;
+  config.secret = {plan.seed + 43, life << 32 | index};
   const Endpoint anyone = Endpoint::ipv4(10, 0, 0, 0, 0);
   config.upstream = UpstreamPolicy({Prefix{anyone.address, 96 + 8}});
   return config;
@@ -275,6 +277,7 @@ void World::restart_server(std::uint64_t boot_id, std::uint32_t index) {
   past_servers_ += std::get<Server>(host.node).counters();
   ServerConfig config = server_config(plan_, index);
   config.boot_id = boot_id;
+  config.secret[1] = boot_id;
   host.node = Server(config);
   judge_anew(server_host(index));
   host.alive = true;

@@ -57,6 +57,7 @@ void World::send(HostId host, const Endpoint& to, std::uint32_t payload, std::ui
       .from = from, .to = to, .sender = host, .payload = payload, .length = length};
   const std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
   if (digest_) digest_ = mixed(mixed(*digest_, static_cast<std::uint64_t>(now_)), digest_of(bytes));
+  if (plan_.hostile > 0) prove_hostile(from, to, bytes);
   const std::optional<HostId> receiver = host_at(to);
   if (!receiver) return;
   flight.receiver = *receiver;
@@ -130,6 +131,20 @@ void World::send_hostile(const Packet& packet) {
   inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
 }
 
+// The attacker sends a JOIN of its own again, with the proof for which it is asked.
+void World::prove_hostile(const Endpoint& node, const Endpoint& to,
+                          std::span<const std::uint8_t> bytes) {
+  if (bytes[ATP_AT_TYPE] != ATP_STATUS || now() >= Instant{plan_.heal}) return;
+  const auto join = hostile_.proven_join({node, to, {bytes.begin(), bytes.end()}});
+  if (join) inject(join->from, join->to, join->bytes, plan_.fabric.longest_delay());
+}
+
+void World::send_hostile_join(const Packet& join) {
+  hostile_.note_sent(join);
+  inject(join.from, join.to, join.bytes,
+         Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
 // A captured packet, unchanged and from its sender's address, to a node for which it was not meant.
 void World::send_misdirected() {
   const Packet captured = hostile_.captured_packet();
@@ -161,8 +176,8 @@ void World::send_phantom(const Packet& packet, HostId member) {
   route.push_back(hosts_[server_host(job.server)].endpoint);
   faults_.add(Fault::kPhantom);
   for (std::uint64_t joins = 1 + random_.below(3); joins > 0; --joins) {
-    inject(enemy(), route.front(), hostile_.phantom_join(packet.from, packet.to, route),
-           Duration{static_cast<Duration::rep>(random_.below(1000000))});
+    send_hostile_join(
+        {enemy(), route.front(), hostile_.phantom_join(packet.from, packet.to, route)});
   }
 }
 
@@ -182,8 +197,7 @@ void World::send_roaming_join(const Packet& packet, HostId member) {
   faults_.add(moves ? Fault::kMove : Fault::kDishonest);
   const auto bytes = moves ? hostile_.join_by(packet.from, packet.to, route)
                            : hostile_.join_astray(packet.from, packet.to);
-  inject(packet.from, moves ? route.front() : packet.to, bytes,
-         Duration{static_cast<Duration::rep>(random_.below(1000000))});
+  send_hostile_join({packet.from, moves ? route.front() : packet.to, bytes});
 }
 
 // A dishonest packet that a member sends in addition to this packet of its own.

@@ -33,7 +33,8 @@ inline constexpr BodyField kDetachments{28, 4};
 inline constexpr BodyField kRemainingHops{32, 1};
 inline constexpr BodyField kRecordedHops{33, 1};
 inline constexpr BodyField kReserved{34, 2};
-inline constexpr std::size_t kRoutesAt = 36;  // endpoints: those remaining, then those recorded
+inline constexpr BodyField kProof{36, 8};
+inline constexpr std::size_t kRoutesAt = 44;  // endpoints: those remaining, then those recorded
 // Zeros follow: a JOIN is as long as the longest answer to it, a STATUS with 16 bitmap words and
 // eight endpoints, so an attacker who forges its source cannot use the answer for amplification.
 inline constexpr std::size_t kEnd = 416;

@@ -68,6 +68,7 @@ Join full_join() {
   join.detached = true;
   join.number_format = NumberFormat::kBlocks;
   join.detachments = 0x11121314;
+  join.proof = 0x3132333435363738;
   join.remaining.push_back(hop(1));
   join.remaining.push_back(hop(2));
   join.recorded.push_back(hop(3));
@@ -85,8 +86,9 @@ TEST(Join, HasTheseBytesAndIsReadBack) {
                                      1,    3,                                         // versions
                                      1,    1,                 // detached, number format
                                      0x11, 0x12, 0x13, 0x14,  // detachments
-                                     2,    1,    0,    0}),   // hops
-                           wire(hop(1)), wire(hop(2)), wire(hop(3)), Bytes(416 - 36 - 3 * 18)}));
+                                     2,    1,    0,    0,     // hops
+                                     0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38}),  // proof
+                           wire(hop(1)), wire(hop(2)), wire(hop(3)), Bytes(416 - 44 - 3 * 18)}));
   EXPECT_EQ(Join::read(bytes), join);
   expect_exact_length(bytes, [](const Bytes& b) { return Join::read(b).has_value(); });
 }

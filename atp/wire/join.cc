@@ -23,6 +23,7 @@ void visit_join(Body& join, Visit& visit) {
   visit(kDetached, join.detached);
   visit(kNumberFormat, join.number_format);
   visit(kDetachments, join.detachments);
+  visit(kProof, join.proof);
 }
 
 template <class Body, class Visit>

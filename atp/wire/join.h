@@ -57,6 +57,8 @@ struct Join {
   bool detached = false;
   NumberFormat number_format = NumberFormat::kFixed;
   std::uint32_t detachments = 0;
+  // What the receiver has last told this sender in STATUS *prove*; 0: nothing yet.
+  std::uint64_t proof = 0;
   Route remaining;  // next hop first, the server last
   Route recorded;   // switches passed, the worker's own first
 

@@ -46,6 +46,7 @@ std::string_view to_string(StatusCode code) {
     case StatusCode::kAreYouThere: return "are you there";
     case StatusCode::kHere: return "here";
     case StatusCode::kOperation: return "operation";
+    case StatusCode::kProve: return "prove";
     case StatusCode::kCount: break;
   }
   return "unknown";
@@ -126,6 +127,16 @@ StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& abou
     status.endpoints = {refusal.arrived_at, refusal.meant_for};
     status.endpoint_count = 2;
   }
+  return status;
+}
+
+StatusMessage StatusMessage::prove(std::uint64_t proof, const RankSet& about, std::uint64_t nonce) {
+  StatusMessage status;
+  status.code = StatusCode::kProve;
+  status.nonce = nonce;
+  status.about = about;
+  status.numbers[0] = static_cast<std::uint32_t>(proof >> 32);
+  status.numbers[1] = static_cast<std::uint32_t>(proof);
   return status;
 }
 

@@ -35,6 +35,7 @@ enum class StatusCode : std::uint16_t {
                            // switches pass it on
   kHere = 11,              // the answer; nonce: of the question
   kOperation = 12,         // cause: what a rank calls an operation that the server waits for
+  kProve = 13,             // answers a JOIN without a right proof; numbers: the proof's halves
   kCount,
 };
 
@@ -137,10 +138,13 @@ struct StatusMessage {
   std::array<Endpoint, kMaxEndpoints> endpoints{};
   std::uint16_t endpoint_count = 0;
   CauseText cause;  // *left*; *operation* and *waiting for*: the operation's description
-  // *detached*: one per rank of `about`; *refused*: expected, found.
+  // *detached*: one per rank of `about`; *refused*: expected, found; *prove*: the proof's halves.
   std::array<std::uint32_t, kMaxNumbers> numbers{};
 
   static StatusMessage refused(const Refusal& refusal, const RankSet& about, std::uint64_t nonce);
+  // Asks the sender of a JOIN with this nonce for another one with this proof.
+  static StatusMessage prove(std::uint64_t proof, const RankSet& about, std::uint64_t nonce);
+  std::uint64_t proof() const { return std::uint64_t{numbers[0]} << 32 | numbers[1]; }
   // The answer to a STATUS *are you there*; no other STATUS has one.
   static std::optional<StatusMessage> answer_to(const PacketView& packet);
   // Whether more switches have to pass on this *are you there*.
@@ -149,7 +153,7 @@ struct StatusMessage {
   Refusal refusal() const;
 
   std::size_t number_count() const {
-    if (code == StatusCode::kRefused) return 2;
+    if (code == StatusCode::kRefused || code == StatusCode::kProve) return 2;
     return code == StatusCode::kDetached ? about.size() : 0;
   }
   bool add_endpoint(const Endpoint& endpoint) {

@@ -5,8 +5,9 @@
 Compared times are measured alternately, without and with the attack. A stranger knows
 docs/protocol.md and the port but none of the members' secrets, and sends from another address.
 Measures: all-reduces while jobs are created and left at 6 kB/s; packets forwarded after JOINs with
-a looped route; answers to a flood, and how long an honest client waits meanwhile; `atp status` with
-500 idle connections; a new stream of `atp view` beside 300 that are read; the time until the other
+a looped route; what a made-up job sends to forged addresses; answers to a flood, and how long an
+honest client waits meanwhile; `atp status` with 500 idle connections; a new stream of `atp view`
+beside 300 that are read; the time until the other
 ranks end, naming the culprit, after a rank or one of three servers is killed. On hosts in network
 namespaces: all-reduces under forged ICMP errors, and the end of a rank that is cut off. Writes
 defence.csv into FOLDER (default: out/defence).
@@ -27,7 +28,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from experiments import report
-from experiments.defence import hosts
+from experiments.defence import hosts, multiplied
 from experiments.defence.packets import DIRECT, gradient, join
 from experiments.defence.stranger import Asker, Churn, Readers, Stranger, open_stream
 from experiments.report import BUILD
@@ -148,7 +149,7 @@ def loop(gradients):
             for attempt in range(20):
                 route = [first, second, third, first, second, server]
                 recorded = [(f"127.0.9.{one}", 4000) for one in range(attempt % 5)]
-                stranger.send(join(77, attempt + 1, route, recorded=recorded), first)
+                stranger.join(join(77, attempt + 1, route, recorded=recorded), first)
             for sequence in range(gradients):
                 stranger.send(gradient(77, sequence, DIRECT), first)
             time.sleep(2)
@@ -194,6 +195,14 @@ def flood(packets, addresses):
         "most" if addresses == 1 else "",
     )
     yield f"… repeated every 10 ms beside {source}: the slowest answer, s", max(honest.waits), ""
+
+
+def multiplication():
+    """Packets to addresses that a stranger names as its job's ranks."""
+    with Nodes() as nodes, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "keys"
+        subprocess.run([ATP, "key", "vision", file], check=True)
+        yield from multiplied.rows(nodes, file)
 
 
 def idle(connections, rounds):
@@ -312,6 +321,7 @@ def deaths(trials):
 def measures(short):
     yield from churn(1 if short else 7, 6000)
     yield from loop(60)
+    yield from multiplication()
     for addresses in (1, 20) if short else (1, 1000):
         yield from flood(2_000 if short else 100_000, addresses)
     yield from idle(50 if short else 500, 1 if short else 5)

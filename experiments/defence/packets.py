@@ -10,12 +10,12 @@ TYPES = ("GRADIENT", "PARAMETER", "FLUSH", "NACK", "JOIN", "JOIN_ACK", "LEAVE", 
 GRADIENT, PARAMETER, FLUSH, NACK, JOIN, JOIN_ACK, LEAVE, STATUS = range(8)
 CODES = (
     "waiting for", "mismatch", "rank taken", "unknown job", "versions", "refused", "lease ended",
-    "detached", "server restarted", "left", "are you there", "here", "operation",
+    "detached", "server restarted", "left", "are you there", "here", "operation", "prove",
 )  # fmt: skip
-UNKNOWN_JOB, REFUSED, LEASE_ENDED, LEFT, ARE_YOU_THERE, HERE = 3, 5, 6, 9, 10, 11
+UNKNOWN_JOB, REFUSED, LEASE_ENDED, LEFT, ARE_YOU_THERE, HERE, PROVE = 3, 5, 6, 9, 10, 11, 13
 DIRECT, FLOAT = 2, 32
 HEADER = struct.Struct(">BBBBIIHHQIIIBBBB")  # §3
-JOIN_BODY = struct.Struct(">QQHHHHBBBBIBBH")  # §3.1
+JOIN_BODY = struct.Struct(">QQHHHHBBBBIBBHQ")  # §3.1
 JOIN_ACK_BODY = struct.Struct(">QQdIIIHHHHBBH")
 JOIN_BYTES, LEAVE_BYTES = 416, 272
 BLOCKS = 1
@@ -38,14 +38,14 @@ def join(job, nonce, route, *, recorded=(), world_size=1, streams=1, values=350,
     detached = int(fields.get("flags", 0) & DIRECT != 0)
     body = JOIN_BODY.pack(
         nonce, boot, world_size, 0, streams, values, 2, 2, detached, BLOCKS, detached,
-        len(route), len(recorded), 0,
+        len(route), len(recorded), 0, fields.pop("proof", 0),
     )  # fmt: skip
     body += b"".join(endpoint(one) for one in (*route, *recorded))
     return header(JOIN, job, **fields) + body.ljust(JOIN_BYTES, b"\0")
 
 
-def join_ack(job, nonce, *, world_size, values, **fields):
-    body = (nonce, 1, 1.0, 0, 5000, 256, values, world_size, 0, 2, 0, BLOCKS, 0)
+def join_ack(job, nonce, *, world_size, values, streams=2, **fields):
+    body = (nonce, 1, 1.0, 0, 5000, 256, values, world_size, 0, streams, 0, BLOCKS, 0)
     return header(JOIN_ACK, job, **fields) + JOIN_ACK_BODY.pack(*body)
 
 
@@ -79,6 +79,22 @@ def name_of(packet):
         code = int.from_bytes(packet[40 + 8 * packet[3] :][:2])
         return f"{words} {CODES[code]}"
     return words
+
+
+def with_proof(packet, proof):
+    """The JOIN with another proof, and without its tag."""
+    at = 40 + 8 * packet[3] + 36
+    end = 40 + 8 * packet[3] + JOIN_BYTES
+    return packet[:38] + b"\0" + packet[39:at] + struct.pack(">Q", proof) + packet[at + 8 : end]
+
+
+def is_prove(packet):
+    return packet[1] == STATUS and name_of(packet) == "STATUS prove"
+
+
+def proof_in(packet):
+    """What a STATUS *prove* says."""
+    return struct.unpack_from(">Q", packet, 40 + 24 * packet[3] + 16)[0]
 
 
 class Key:

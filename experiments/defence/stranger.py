@@ -9,7 +9,15 @@ import struct
 import threading
 import time
 
-from experiments.defence.packets import DIRECT, gradient, join, leave
+from experiments.defence.packets import (
+    DIRECT,
+    gradient,
+    is_prove,
+    join,
+    leave,
+    proof_in,
+    with_proof,
+)
 
 
 class Stranger:
@@ -38,13 +46,31 @@ class Stranger:
 
     def hear(self):
         """All answers so far."""
+        found = []
         while True:
             try:
-                answer = self.udp.recv(65535)
+                found.append(self.udp.recv(65535))
             except BlockingIOError:
-                return
+                return found
             self.answers += 1
-            self.answered_bytes += len(answer)
+            self.answered_bytes += len(found[-1])
+
+    def asked(self, seconds):
+        """The proof that a node wants to see in its JOIN; None if none asks in this time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for answer in self.hear():
+                if is_prove(answer):
+                    return proof_in(answer)
+            time.sleep(0.001)
+        return None
+
+    def join(self, packet, to):
+        """Sends a JOIN, and again with the proof that the node asks for."""
+        self.send(packet, to)
+        proof = self.asked(0.2)
+        if proof is not None:
+            self.send(with_proof(packet, proof), to)
 
 
 class Asker(Stranger):
@@ -126,7 +152,7 @@ class Churn:
             while not self._over.is_set():
                 job, nonce = random.randrange(1, 2**32), int.from_bytes(os.urandom(8), "big")
                 large = join(job, nonce, [self._server], flags=DIRECT, streams=8, values=2226)
-                stranger.send(large, self._server)
+                stranger.join(large, self._server)
                 stranger.send(leave(job, nonce), self._server)
                 stranger.hear()
                 due = begin + stranger.sent_bytes / self._rate

@@ -18,7 +18,7 @@ import time
 
 from experiments.defence import attacks
 from experiments.defence.forge_icmp import checksum, quoted
-from experiments.defence.packets import name_of
+from experiments.defence.packets import JOIN, Key, is_prove, name_of, proof_in, with_proof
 
 AGAIN = 200
 
@@ -40,6 +40,7 @@ class World:
         self.nodes = {name: tuple(address) for name, address in self.nodes.items()}
         self.switches = [self.nodes[name] for name in ("a0", "b0", "s0")]
         self.server = self.nodes["s1"]
+        self.joins = {}  # from the own address, by node and job
 
     def member(self):
         """An address and port of a rank."""
@@ -77,11 +78,24 @@ class World:
         """From the stranger's own socket, or with a forged source."""
         with contextlib.suppress(OSError):
             if source is None:
+                if payload[1:2] == bytes([JOIN]):
+                    self.joins[tuple(target), payload[4:12]] = payload
                 self.own.sendto(payload, target)
             else:
                 self.raw.sendto(udp_packet(source, target, payload), (target[0], 0))
             self.sent += 1
             self.sent_bytes += len(payload)
+
+    def hear(self, size, node):
+        """A node that asks for a proof gets the JOIN again, since the own address is no secret."""
+        self.got_bytes += size
+        heard = bytes(self.own_buffer[:size])
+        sent = size > 48 and is_prove(heard) and self.joins.pop((node, heard[4:12]), None)
+        if sent:
+            proven = with_proof(sent, proof_in(heard))
+            if sent[38]:
+                proven = Key(self.other_key).tag(proven, self.own_address())
+            self.own.sendto(proven, node)
 
 
 def udp_packet(source, target, payload):
@@ -98,8 +112,8 @@ def send_packets(world, row):
         world.send(source, target, payload)
         if row.rate < 200 or number % 20 == 0:
             with contextlib.suppress(BlockingIOError):
-                while got := world.own.recv_into(world.own_buffer, 0, socket.MSG_DONTWAIT):
-                    world.got_bytes += got
+                while True:
+                    world.hear(*world.own.recvfrom_into(world.own_buffer, 0, socket.MSG_DONTWAIT))
             time.sleep(max(0, begin + number / row.rate - time.monotonic()))
 
 

@@ -35,7 +35,7 @@ FIELDS += [(28, 4), (32, 4), (36, 4), (40, 8)]
 NONCE_AT = {JOIN: 0, LEAVE: 0, STATUS: 8}
 BODY_FIELDS = {
     JOIN: [(8, 8), (16, 2), (18, 2), (20, 2), (22, 2), (24, 1), (25, 1), (26, 1), (27, 1), (28, 4)]
-    + [(32, 1), (33, 1), (34, 2), (36, 16), (52, 2)],
+    + [(32, 1), (33, 1), (34, 2), (36, 8), (44, 16), (60, 2)],
     LEAVE: [(0, 8), (8, 8), (200, 8)],
     STATUS: [(0, 2), (2, 2), (4, 2), (6, 2), (8, 8), (16, 8), (24, 8)],
 }
@@ -123,7 +123,7 @@ class Enemy:
         return bytes(packet)
 
     def status(self, words):
-        code, reason = self.random.randrange(12), self.random.randrange(12)
+        code, reason = self.random.randrange(14), self.random.randrange(12)
         return struct.pack(">HHHHQ", code, reason, 0, 0, 0) + self.random.randbytes(16 * words)
 
     def change_field(self, packet, offset, width):

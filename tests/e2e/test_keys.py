@@ -270,11 +270,10 @@ def test_the_jobs_of_the_line_in_docs_operations_md_are_a_limit(cluster, keys):
     line = vision.read_text()
     with socket.socket(type=socket.SOCK_DGRAM) as member:
         member.bind(("127.0.0.1", 0))
-        source = member.getsockname()
         for job in range(1, int(allowed["jobs"]) + 1):
-            sent = tag(line, join(job, 0, server), source)
+            sent = proven_join(line, job, 0, server, member)
             assert answer(server, sent, member, 0.05) is None
-        refused = answer(server, tag(line, join(job + 1, 0, server), source), member)
+        refused = answer(server, proven_join(line, job + 1, 0, server, member), member)
         assert refused[1] == STATUS
     jobs = json.loads(atp("status", cluster.server_address, "--json").stdout)["jobs"]
     assert [job["job"] for job in jobs] == list(range(1, int(allowed["jobs"]) + 1))
@@ -378,13 +377,13 @@ def tag(tenant_line, packet, source=None):
     return packet + siphash_2_4_128(job_key.digest(), hashed)[:8]
 
 
-def join(job, rank, route, nonce=99):
+def join(job, rank, route, nonce=99, proof=0):
     """A straight JOIN to the only hop of `route`, of a job of two ranks."""
     header = struct.pack(
         ">BBBBIIHHQIIIBBBB", 2, JOIN, 2, 1, job, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0
     ) + struct.pack(">Q", 1 << rank)
     address, port = route
-    body = struct.pack(">QQHHHHBBBBIBBH", nonce, 0, 2, 0, 2, 348, 2, 2, 0, 1, 0, 1, 0, 0)
+    body = struct.pack(">QQHHHHBBBBIBBHQ", nonce, 0, 2, 0, 2, 348, 2, 2, 0, 1, 0, 1, 0, 0, proof)
     body += bytes(10) + b"\xff\xff" + socket.inet_aton(address) + struct.pack(">H", port)
     return header + body.ljust(416, b"\0")
 
@@ -396,6 +395,15 @@ def answer(to, packet, sender, seconds=2):
         return sender.recv(2000)
     except TimeoutError:
         return None
+
+
+def proven_join(line, job, rank, route, sender):
+    """A tagged JOIN with the proof for which the node asks."""
+    source = sender.getsockname()
+    asked = answer(route, tag(line, join(job, rank, route), source), sender)
+    assert asked[1] == STATUS and struct.unpack(">H", asked[48:50]) == (13,)  # prove
+    (proof,) = struct.unpack(">Q", asked[80:88])
+    return tag(line, join(job, rank, route, proof=proof), source)
 
 
 def problem_of(packet):
@@ -425,7 +433,7 @@ def test_tags_made_from_the_page_are_accepted_and_a_stolen_join_is_not(cluster, 
         member.bind(("127.0.0.1", 0))
         thief.bind(("127.0.0.1", 0))
         job = 0x70000001
-        sent = tag(line, join(job, 0, server), member.getsockname())
+        sent = proven_join(line, job, 0, server, member)
         # The first rank of two waits: the server tells it after a second for whom.
         time.sleep(0.1)
         assert answer(server, sent, member, 0.5) is None

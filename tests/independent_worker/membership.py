@@ -17,6 +17,7 @@ from .packets import (
     MISMATCH,
     NEVER,
     NO_ROOM,
+    PROVE,
     REFUSED,
     RESTARTED,
     STATUS,
@@ -50,6 +51,7 @@ class Member:
         self.udp.setblocking(False)
         self.nonce, self.boot_id, self.lease = int.from_bytes(os.urandom(8), "big"), 0, 5.0
         self.path, self.detachments, self.missing = TREE, 0, 0
+        self.proofs, self.asked = [0, 0], [0, 0]  # by path: Proof, rule 3
         self.all_again = False  # when a JOIN is answered through the tree
         self.enter(JOINING)
 
@@ -66,6 +68,7 @@ class Member:
     def enter(self, state):  # JOIN, rule 2: the intervals begin anew
         self.state, self.pause = state, 0.05
         self.announced_at, self.announce_at = 0.0, NEVER if state == ENDED else 0.0
+        self.asked = [0, 0]
 
     def announce(self, now):  # JOIN, rule 2, with one clock for both paths; LEAVE, rules 1, 2, 7
         self.announced_at, self.announce_at = now, now + self.pause
@@ -79,7 +82,8 @@ class Member:
     def join_body(self, path):
         route = self.route if path == TREE else [self.server]
         agreed = 2, 2, self.path, self.number_format, self.detachments
-        body = JOIN.pack(self.nonce, self.boot_id, *self.shape, self.k, *agreed, len(route), 0, 0)
+        body = JOIN.pack(self.nonce, self.boot_id, *self.shape, self.k, *agreed, len(route), 0, 0,
+                         self.proofs[path])  # fmt: skip
         for host, port in route:
             body += bytes(10) + b"\xff\xff" + socket.inet_aton(host) + struct.pack(">H", port)
         return body.ljust(416, b"\0")
@@ -93,6 +97,7 @@ class Member:
             return None  # JOIN_ACK, rule 4; LEAVE, rule 7
         if self.boot_id not in (0, boot_id):
             raise ProtocolError("the server restarted")  # Lost tables, rule 5
+        self.asked[path] = 0
         current = (detachments, mark) == (self.detachments, self.path)
         if current and path == self.path:
             self.announce_at, self.pause = now + 1, 0.05  # JOIN, rule 2; JOIN_ACK, rule 5
@@ -118,6 +123,8 @@ class Member:
         if self.state >= LEAVING:  # LEAVE, rules 1 and 7
             if code == LEFT and nonce:
                 self.enter(ENDED)
+        elif code == PROVE and nonce:
+            self.take_prove(STATUS.size + 16 * self.words, body, path)
         elif code == WAITING:
             self.missing = about
         elif code in (TAKEN, REFUSED) and nonce:
@@ -130,6 +137,14 @@ class Member:
             theirs, mine = packet.operation, fragment.operation.fingerprint
             who = f"ranks {about:#x} are at {theirs:#x}, this one at {mine:#x}"
             raise ProtocolError(f"operation mismatch: {who}")
+
+    def take_prove(self, at, body, path):  # Proof, rule 3
+        (proof,) = struct.unpack_from(">Q", body, at)
+        for each in (TREE, STRAIGHT) if self.parent == self.server else (path,):
+            self.proofs[each] = proof
+        self.asked[path] += 1
+        if self.asked[path] <= 9:
+            self.send(Type.JOIN, path, self.join_body(path))
 
     def take_refusal(self, code, reason, path, now):  # Refusals, rule 2; No room, rule 2
         if self.state != JOINING or reason not in NO_ROOM:

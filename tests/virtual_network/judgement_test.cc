@@ -124,12 +124,24 @@ TEST(Judgement, AnAnswerToAnOldJoinDoesNotMakeItNew) {
   flush.version = ATP_VERSION;
   flush.type = ATP_FLUSH;
   flush.bitmap_words = 1;
+  flush.job = 7;
+  flush.incarnation = 8;
   flush.hops = ATP_HOPS;
-  Outbox cause;
-  ASSERT_TRUE(put_join(cause, join, RankSet::of(1), Join{.nonce = 5, .world_size = 2}));
-  cause.send_to({});
-  judge.end_turn(Instant{seconds(100)}, kWorker, cause.bytes_of(cause.packets()[0]), server,
-                 Outbox());
+  Join body{.nonce = 5, .world_size = 2, .stream_count = 1, .max_value_count = 1};
+  const auto take_join = [&](const Outbox& answer) {
+    Outbox cause;
+    ASSERT_TRUE(put_join(cause, join, RankSet::of(1), body));
+    cause.send_to({});
+    judge.end_turn(Instant{seconds(100)}, kWorker, cause.bytes_of(cause.packets()[0]), server,
+                   answer);
+  };
+  Outbox prove;
+  ASSERT_TRUE(put_status(prove, {.flags = ATP_FLAG_DIRECT, .job = {7, 8}}, RankSet::of(1),
+                         StatusMessage::prove(9, RankSet::of(1), 5)));
+  prove.send_to(kWorker);
+  take_join(prove);
+  body.proof = 9;
+  take_join(Outbox());
   Outbox answer;
   ASSERT_TRUE(put_join_ack(answer, ack, RankSet::of(1), JoinAck{.wmax = 4}));
   answer.send_to(kWorker);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
+
+#include "atp/core/topology/proof.h"
 #include "tests/virtual_network/judged_packets.h"
 
 // The objections of the judge of a server to packets that no honest one sends.
@@ -13,7 +16,9 @@ using testing::IsEmpty;
 
 class ServerCourt {
  public:
-  ServerCourt() : judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {}
+  ServerCourt() : judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {
+    for (const Endpoint& each : {kSwitch, kWorker}) proves_itself(each);
+  }
 
   // The server answers a GRADIENT of rank 1 from `from`.
   void answers(const Endpoint& from, PacketType type, const Of& of,
@@ -43,6 +48,26 @@ class ServerCourt {
     config.wmax = kWmax;
     return config;
   }
+  // The judge sees that it is asked for a proof, and shows it.
+  void proves_itself(const Endpoint& from) {
+    const std::uint64_t proof = from.port;
+    Outbox asks;
+    ASSERT_TRUE(put_status(asks, {.job = kJob}, RankSet::of(1),
+                           StatusMessage::prove(proof, RankSet::of(1), kNonce)));
+    asks.send_to(from);
+    judge_.end_turn(now, from, join(0), server_, asks);
+    judge_.end_turn(now, from, join(proof), server_, Outbox());
+  }
+  static Bytes join(std::uint64_t proof) {
+    Join body{.nonce = kNonce, .world_size = 2, .stream_count = 1, .max_value_count = 1};
+    body.proof = proof;
+    Outbox out;
+    EXPECT_TRUE(put_join(out, {.type = PacketType::kJoin, .job = kJob}, RankSet::of(1), body));
+    out.send_to(kServer);
+    const auto bytes = out.bytes_of(out.packets()[0]);
+    return {bytes.begin(), bytes.end()};
+  }
+  static constexpr std::uint64_t kNonce = 100;
 
   ServerJudge judge_;
   Server server_{config()};
@@ -121,7 +146,11 @@ class JobCourt {
     std::uint64_t boot_id = 0;
   };
 
-  JobCourt() : server_(config()), judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {}
+  JobCourt() : server_(config()), judge_(config(), kServer, ATP_DEFAULT_SWITCH_PORT) {
+    take_unproven({});
+    take_unproven({.straight = true});
+    take_unproven({.rank = 1, .straight = true});
+  }
 
   // Both ranks join, one after the other, on both paths.
   void begin() {
@@ -132,11 +161,32 @@ class JobCourt {
     }
     take({.nonce = 100});
   }
-  void take(const Said& said) {
+  void take(const Said& said) { take(said, proof(said)); }
+  // The judge is told that the JOIN had this proof.
+  void take(const Said& said, std::uint64_t told) {
     Outbox out;
-    const Bytes bytes = join(said);
-    server_.handle_packet(now, home(said), kServer, bytes, out);
-    judge_.end_turn(now, home(said), bytes, server_, out);
+    server_.handle_packet(now, home(said), kServer, join(said), out);
+    judge_.end_turn(now, home(said), join(said, told), server_, out);
+  }
+  void tell(const Endpoint& whom) {
+    Outbox out;
+    ASSERT_TRUE(put_status(out, {.job = kJob}, RankSet::first(2), StatusMessage{}));
+    out.send_to(whom);
+    judge_.end_turn(now, {}, {}, server_, out);
+  }
+  // The server asks for a proof. The judge is told that the JOIN had this one.
+  void take_unproven(const Said& said, std::optional<std::uint64_t> told = {},
+                     std::optional<Endpoint> answered = {}) {
+    Outbox out;
+    server_.handle_packet(now, home(said), kServer, join(said, 0), out);
+    Outbox answer;
+    for (const OutPacket& sent : out.packets()) {
+      answer.send(answered.value_or(sent.to), out.bytes_of(sent));
+    }
+    judge_.end_turn(now, home(said), join(said, told.value_or(0)), server_, answer);
+  }
+  static std::uint64_t proof(const Said& said) {
+    return proof_of(config().secret, kJob, home(said));
   }
   // The judge is told that the server took the JOIN, although it did not get it.
   void hear_of(const Said& said) {
@@ -203,10 +253,12 @@ class JobCourt {
     if (!said.straight) return kSwitch;
     return said.rank == 0 ? kWorker : kOtherWorker;
   }
-  static Bytes join(const Said& said) {
+  static Bytes join(const Said& said) { return join(said, proof(said)); }
+  static Bytes join(const Said& said, std::uint64_t proof) {
     Join body{.nonce = said.nonce, .server_boot_id = said.boot_id, .world_size = 2};
     body.stream_count = 1;
     body.max_value_count = 1;
+    body.proof = proof;
     body.detached = said.detached;
     body.detachments = said.detachments;
     body.remaining.push_back(kServer);
@@ -246,6 +298,21 @@ TEST(ServerJudge, ObjectsToRanksThatMayNotJoinAndToMissingAnnouncements) {
          c.hear_of({.nonce = 5});
        },
        "a rank that another socket holds"},
+      {"a job of a sender that has proven nothing",
+       [](JobCourt& c) {
+         c.take_unproven({}, 5);
+         c.take({}, 5);
+       },
+       "a JOIN without a right proof made a job"},
+      {"a JOIN with a wrong proof counts", [](JobCourt& c) { c.take({}, 5); },
+       "a JOIN without a right proof counted"},
+      {"a JOIN with a right proof does not",
+       [](JobCourt& c) { c.take_unproven({}, JobCourt::proof({})); },
+       "a JOIN with a right proof was answered with *prove*"},
+      {"*prove* goes to another", [](JobCourt& c) { c.take_unproven({}, 0, kOtherWorker); },
+       "*prove* did not answer its JOIN"},
+      {"an announcement to a sender that has proven nothing", [](JobCourt& c) { c.tell(kServer); },
+       "a packet went to an address that has not proven itself"},
       {"a rank that has left",
        [](JobCourt& c) {
          c.begin();

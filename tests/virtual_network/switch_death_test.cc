@@ -121,25 +121,15 @@ TEST(Detaching, IsNotInferredFromPacketsThatASwitchMadeDirect) {
   for (const Rank each : {0, 1, 2}) EXPECT_EQ(world.application(each).detached(), 0);
 }
 
-// The straight JOIN with which a rank of the job declares itself detached for the first time.
-std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
-  const Plan& plan = world.plan();
-  const JobPlan& job = plan.jobs[0];
-  Join join;
-  join.nonce = plan.nonce(job, rank);
-  join.server_boot_id = plan.server_config.boot_id;
-  join.world_size = job.world_size;
-  join.stream_count = 1;
-  join.max_value_count = job.max_value_count;
-  join.detached = true;
-  join.detachments = 1;
-  join.remaining.push_back(world.endpoint(world.server_host()));
-  Outbox out;
-  put_join(out, {.type = PacketType::kJoin, .flags = ATP_FLAG_DIRECT, .job = job.key},
-           RankSet::of(rank), join);
-  out.send_to(join.remaining.back());
-  const auto bytes = out.bytes_of(out.packets()[0]);
-  return {bytes.begin(), bytes.end()};
+// The straight JOIN that becomes of this one when its rank detaches for the first time.
+std::vector<std::uint8_t> says_detached(const std::vector<std::uint8_t>& join) {
+  const ParsedPacket parsed = parse_packet(join);
+  Join body = Join::read(parsed.view().body).value();
+  body.detached = true;
+  body.detachments = 1;
+  std::vector<std::uint8_t> bytes = join;
+  body.write(&bytes[atp_body_offset(parsed.view().header.bitmap_words)]);
+  return bytes;
 }
 
 // Two racks of two ranks, with a switch each, under a third. Rank 0 detaches while its contribution
@@ -151,14 +141,22 @@ TEST(Detaching, ARankWithAContributionInASumInFlightLosesNothing) {
   plan.jobs[0].parent = {0, 0, 1, 1};
   plan.jobs[0].uplink = {2, 2, -1};
   World world(plan);
-  world.run_for(milliseconds(200));
   const Endpoint rank_0 = world.endpoint(world.worker_host(0));
   const Endpoint rank_1 = world.endpoint(world.worker_host(1));
+  std::vector<std::uint8_t> straight_join;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    const bool is_straight = packet.to == world.endpoint(world.server_host());
+    if (packet.from == rank_0 && is_straight && is(packet, PacketType::kJoin)) {
+      straight_join = packet.bytes;
+    }
+    return {};
+  });
+  world.run_for(milliseconds(200));
   world.set_tap([&](const Packet& packet) -> Verdict {
     return {.drop = is(packet, PacketType::kGradient) && packet.from == rank_1};
   });
   world.run_for(milliseconds(5));
-  world.inject(rank_0, world.endpoint(world.server_host()), says_detached(world, 0));
+  world.inject(rank_0, world.endpoint(world.server_host()), says_detached(straight_join));
   world.run_for(milliseconds(5));  // all switches have been told
   // Rank 0 itself has not, and would repeat its contribution past the sum.
   world.set_tap([&](const Packet& packet) -> Verdict {

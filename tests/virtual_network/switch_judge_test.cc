@@ -24,10 +24,16 @@ class Court {
   void take(const Endpoint& from, const Bytes& bytes, const Lie& lie = {}) {
     take(from, bytes, bytes, lie);
   }
-  // The switch gets one packet, and the judge is told about another.
+  // The switch gets one packet, and the judge is told about another. A JOIN comes twice: the answer
+  // to the first one says what the second one has to prove.
   void take(const Endpoint& from, const Bytes& bytes, const Bytes& told, const Lie& lie = {}) {
+    if (bytes[ATP_AT_TYPE] == ATP_JOIN) take_as_is(from, bytes, told);
+    take_as_is(from, with_proof(from, bytes), with_proof(from, told), lie);
+  }
+  void take_as_is(const Endpoint& from, const Bytes& bytes, const Bytes& told,
+                  const Lie& lie = {}) {
     judge.begin(rig_.node, bytes);
-    SentPackets sent = rig_.in(from, bytes);
+    SentPackets sent = rig_.in_as_is(from, bytes);
     if (lie) lie(sent);
     Outbox out;
     for (const Sent& packet : sent) out.send(packet.to, packet.bytes);
@@ -61,6 +67,10 @@ class Court {
       judge.end_timeout(rig_.now, rig_.node, out);
     }
     rig_.now = end;
+  }
+
+  Bytes with_proof(const Endpoint& from, const Bytes& bytes) const {
+    return proven(rig_.secret, from, bytes);
   }
 
   SwitchJudge judge{config(), kOwn, kWmax};
@@ -108,6 +118,16 @@ void complete(Court& court, const Lie& lie) {
     court.take(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 3));
   }
   court.take(child(3), gradient(ranks({3}), 0, 3), lie);
+}
+
+Bytes prove(std::uint64_t proof, unsigned rank) {
+  const RankSet set = RankSet::of(static_cast<Rank>(rank));
+  return status(set, StatusMessage::prove(proof, set, nonce(rank)));
+}
+
+Bytes with_proof(Bytes join, std::uint64_t proof) {
+  atp_store64(&join[atp_body_offset(1) + join_field::kProof.offset], proof);
+  return join;
 }
 
 // The same packet with another index.
@@ -292,6 +312,65 @@ TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
          c.take(child(0), bytes, [](SentPackets& sent) { sent.clear(); });
        },
        "a JOIN was not forwarded"},
+      {"a JOIN without a proof is forwarded",
+       [](Court& c) { c.take_as_is(child(0), c.with_proof(child(0), join(0)), join(0)); },
+       "a JOIN without a right proof counted"},
+      {"a JOIN with another's proof changes a tree",
+       [](Court& c) {
+         c.let_pass(std::chrono::milliseconds(1));
+         c.take_as_is(child(0), c.with_proof(child(0), join(0)), c.with_proof(child(1), join(0)),
+                      [](SentPackets& sent) { sent = {{child(0), prove(7, 0)}}; });
+       },
+       "a JOIN without a right proof changed a tree"},
+      {"a JOIN with a right proof is turned away",
+       [](Court& c) { c.take_as_is(child(0), join(0), c.with_proof(child(0), join(0))); },
+       "a JOIN with a right proof was answered with *prove*"},
+      {"a *prove* goes elsewhere than to the sender",
+       [](Court& c) {
+         c.take_as_is(child(0), join(0), join(0), [](SentPackets& s) { s[0].to = child(1); });
+       },
+       "*prove* did not answer its JOIN"},
+      {"a sender is told another proof than before",
+       [](Court& c) {
+         c.take_as_is(child(0), join(0), join(0), [](SentPackets& s) { s[0].bytes = prove(7, 0); });
+       },
+       "a sender was told two proofs"},
+      {"two senders are told one proof",
+       [](Court& c) {
+         Bytes bytes;
+         c.take_as_is(child(1), join(1), join(1), [&](SentPackets& s) { bytes = s[0].bytes; });
+         c.take_as_is(kStranger, join(1), join(1), [&](SentPackets& s) { s[0].bytes = bytes; });
+       },
+       "two senders were told the same proof"},
+      {"a sender that has proven nothing gets a PARAMETER",
+       [](Court& c) {
+         c.take(kServer, parameter(ranks({0}), 0),
+                [](SentPackets& sent) { sent[0].to = kStranger; });
+       },
+       "a packet went to an address that has not proven itself"},
+      {"a JOIN is forwarded with the child's proof",
+       [](Court& c) {
+         c.take(child(0), join(0),
+                [&](SentPackets& sent) { sent[0].bytes = with_proof(sent[0].bytes, 9); });
+       },
+       "a proof that is not the parent's"},
+      {"what the parent has told is forgotten",
+       [](Court& c) {
+         c.take(kServer, prove(9, 0));
+         c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = with_proof(s[0].bytes, 0); });
+       },
+       "a proof that is not the parent's"},
+      {"the parent's *prove* is lost",
+       [](Court& c) { c.take(kServer, prove(9, 0), [](SentPackets& s) { s.clear(); }); },
+       "*prove* led to 0 packets"},
+      {"the parent's *prove* goes to another child",
+       [](Court& c) { c.take(kServer, prove(9, 0), [](SentPackets& s) { s[0].to = child(1); }); },
+       "not passed on to the child whose JOIN it answers"},
+      {"the parent's proof is passed down",
+       [](Court& c) {
+         c.take(kServer, prove(9, 0), [](SentPackets& s) { s[0].bytes = prove(9, 0); });
+       },
+       "a child was told another proof than its own"},
       {"a LEAVE is not forwarded",
        [](Court& c) {
          c.take(child(0), leave(0, nonce(0)), [](SentPackets& sent) { sent.clear(); });

@@ -60,6 +60,7 @@ ServeEnd serve_one(const ServerOptions& options) {
   config.rehash = options.placement == "rehash";
   config.placement = placement_of(options);
   config.boot_id = random_seed();
+  config.secret = {random_seed(), random_seed()};
   config.seed = random_seed();
   const auto keys = NodeKeys::open(options.serve.keys);
   if (keys) config.quotas = &keys->ring();

@@ -94,6 +94,7 @@ ServeEnd serve_one(const SwitchOptions& options) {
   config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
   config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
+  config.secret = {random_seed(), random_seed()};
   const auto keys = NodeKeys::open(options.serve.keys);
   if (keys) config.quotas = &keys->ring();
   check_memory(config);

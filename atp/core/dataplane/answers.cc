@@ -77,6 +77,11 @@ void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
   turn_down(turn, in, join, status);
 }
 
+void answer_unproven(SwitchTurn& turn, const Arrival& in, const Join& join, std::uint64_t proof) {
+  send_now(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks,
+           StatusMessage::prove(proof, in.packet.ranks, join.nonce));
+}
+
 bool answer_question(SwitchTurn& turn, const Arrival& in) {
   const auto here = StatusMessage::answer_to(in.packet);
   if (!here) return false;

@@ -26,6 +26,10 @@ void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
+// A JOIN without a right proof. It is not paced: without the answer nobody could join, and it is
+// smaller than a JOIN.
+void answer_unproven(SwitchTurn& turn, const Arrival& in, const Join& join, std::uint64_t proof);
+
 // Answers *are you there* with *here*, or passes it on if it is for a node above; false for any
 // other packet. It answers any sender, since a rank that the switch has forgotten must not take it
 // for dead. The answer has no more bytes than the question.

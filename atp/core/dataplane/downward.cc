@@ -5,6 +5,7 @@
 
 #include "atp/core/dataplane/answers.h"
 #include "atp/core/dataplane/upward.h"
+#include "atp/core/topology/proof.h"
 
 namespace atp {
 namespace {
@@ -144,9 +145,28 @@ void leave(Tree& tree, const StatusMessage& status) {
   });
 }
 
+// The parent wants to see its proof in the JOIN that this answers. Only its worker can repeat that,
+// and finds in the switch's own *prove* what this switch wants to see.
+void ask_below(SwitchTurn& turn, const Arrival& in, Tree& tree, const StatusMessage& status) {
+  const Endpoint* child = tree.child_of(in.packet.ranks, status.nonce);
+  if (child == nullptr) return turn.count(SwitchCounter::kDropNoChildAddressed);
+  tree.note_proof(status.proof());
+  const ControlHead head{.bitmap_words = in.packet.header.bitmap_words,
+                         .job = in.packet.job(),
+                         .stream = in.packet.header.stream};
+  const std::uint64_t proof = proof_of(turn.config.secret, in.packet.job(), *child);
+  if (!put_status(turn.out, head, in.packet.ranks,
+                  StatusMessage::prove(proof, in.packet.ranks, status.nonce))) {
+    return;
+  }
+  turn.out.send_to(*child);
+  turn.count(SwitchCounter::kMulticastCopies);
+}
+
 void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const std::optional<StatusMessage> status = StatusMessage::read(in.packet);
   if (!status) return turn.count(SwitchCounter::kDropBadBody);
+  if (status->code == StatusCode::kProve) return ask_below(turn, in, tree, *status);
   // Forward it first: a rank that is forgotten below must still learn why.
   send_answer_down(turn, in, tree, status->nonce, &*status);
   switch (status->code) {

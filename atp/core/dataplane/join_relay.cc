@@ -5,6 +5,7 @@
 
 #include "atp/core/dataplane/answers.h"
 #include "atp/core/system_memory.h"
+#include "atp/core/topology/proof.h"
 
 namespace atp {
 namespace {
@@ -140,6 +141,11 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
     answer_refused(turn, in, *join, refusal);
   };
 
+  const std::uint64_t proof = proof_of(turn.config.secret, in.packet.job(), in.from);
+  if (join->proof != proof) {
+    turn.count(SwitchCounter::kJoinsUnproven);
+    return answer_unproven(turn, in, *join, proof);
+  }
   if (const Refusal refusal = judge(in, *join)) return refuse(refusal);
   const Rank rank = in.packet.ranks.lowest();
   if (const Refusal refusal = Refusal::if_meant_for_another(join->remaining.front(), in.to)) {
@@ -177,6 +183,7 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
     turn.count(SwitchCounter::kTreesMade);
   }
   tree->note_join(turn.now, rank, in.from, next, *join);
+  join->proof = tree->proof();
   join->max_value_count = std::min(join->max_value_count, turn.config.max_value_count);
   relay(turn, in, next, *join);
   turn.count(SwitchCounter::kJoinsRelayed);

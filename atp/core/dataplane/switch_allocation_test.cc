@@ -87,10 +87,14 @@ TEST(SwitchMemory, StrangersTreesStayBelowItsLimitAndFurtherTreesAreRefused) {
       for (Rank rank = 0; rank < world_size && job < 110; ++rank) {
         const auto low = static_cast<std::uint8_t>(rank);
         const Endpoint from = Endpoint::ipv4(10, 9, static_cast<std::uint8_t>(rank / 256), low, 1);
-        rig.node.handle_packet(rig.now, from, kOwn, strangers_join(job, rank, world_size), out);
+        rig.node.handle_packet(rig.now, from, kOwn,
+                               proven(rig.secret, from, strangers_join(job, rank, world_size)),
+                               out);
         out.clear();
       }
-      rig.node.handle_packet(rig.now, kStranger, kOwn, strangers_join(job, 0, world_size), out);
+      rig.node.handle_packet(rig.now, kStranger, kOwn,
+                             proven(rig.secret, kStranger, strangers_join(job, 0, world_size)),
+                             out);
       out.clear();
     }
     const std::size_t held = bytes_held - before;

@@ -45,6 +45,7 @@ constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = 
     "reclaims",
     "multicast_copies",
     "joins_relayed",
+    "joins_unproven",
     "leaves_relayed",
     "questions",
     "statuses_sent",

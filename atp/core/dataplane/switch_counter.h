@@ -56,6 +56,7 @@ enum class SwitchCounter : std::uint8_t {
   kMulticastCopies,  // copies of downward messages sent to children
 
   kJoinsRelayed,
+  kJoinsUnproven,  // answered by STATUS prove
   kLeavesRelayed,
   kQuestions,  // *are you there*
   kStatusesSent,

@@ -13,6 +13,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+constexpr Endpoint kOtherServer = Endpoint::ipv4(10, 0, 1, 2, 5500);
+
 TEST(SwitchJoin, AJoinGoesToTheNextHopWithTheSwitchRecorded) {
   Rig rig;
   const Join join_up = relayed(rig.in(child(2), join(2)));
@@ -425,6 +427,61 @@ TEST(SwitchJoin, TheLeaseIsTheServers) {
   rig.wait(30s);
   EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u) << "granted before the server's JOIN_ACK";
   EXPECT_EQ(rig.node.trees(), 1u);
+}
+
+StatusMessage only_prove(const std::vector<Sent>& sent, const Endpoint& to) {
+  EXPECT_EQ(receivers(sent), std::vector<Endpoint>{to});
+  const StatusMessage asked = sent.at(0).status();
+  EXPECT_EQ(asked.code, StatusCode::kProve);
+  return asked;
+}
+
+TEST(SwitchJoin, AJoinWithoutARightProofIsAskedForOneAndGoesNowhere) {
+  Rig rig;
+  Join body = join_body(2);
+  for (const std::uint64_t proof : {std::uint64_t{0}, proof_of(rig.secret, kJob, child(1))}) {
+    body.proof = proof;
+    const StatusMessage asked = only_prove(rig.in_as_is(child(2), join(2, body)), child(2));
+    EXPECT_EQ(asked, StatusMessage::prove(asked.proof(), ranks({2}), nonce(2)));
+    EXPECT_EQ(rig.node.trees(), 0u);
+    body.proof = asked.proof();
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kJoinsUnproven), 2u);
+  relayed(rig.in_as_is(child(2), join(2, body)));
+}
+
+// A parent asks the switch; only the worker can send another JOIN.
+TEST(SwitchJoin, AParentsQuestionForAProofGoesOnAsTheSwitchsOwn) {
+  Rig rig;
+  const auto asked = StatusMessage::prove(99, ranks({2}), nonce(2));
+  EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 0u);
+  EXPECT_TRUE(
+      rig.in(kServer, status(ranks({2}), StatusMessage::prove(7, ranks({2}), 4242))).empty())
+      << "it answers no JOIN that the switch has passed on";
+  EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 0u);
+  const StatusMessage own = only_prove(rig.in(kServer, status(ranks({2}), asked)), child(2));
+  EXPECT_EQ(own, StatusMessage::prove(proof_of(rig.secret, kJob, child(2)), ranks({2}), nonce(2)));
+  EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 99u);
+  EXPECT_EQ(relayed(rig.in(child(0), join(0))).proof, 99u) << "for all children";
+  rig.accept(2, nonce(2));
+  const StatusMessage anew = only_prove(
+      rig.in(kServer, status(ranks({2}), StatusMessage::prove(5, ranks({2}), nonce(2)))), child(2));
+  EXPECT_EQ(anew.nonce, nonce(2)) << "a member's JOIN, too: the parent has restarted";
+  EXPECT_EQ(relayed(rig.in(child(2), join(2))).proof, 5u);
+}
+
+TEST(SwitchJoin, WhatAParentHasToldIsNotShownToAnother) {
+  Rig rig;
+  rig.in(child(2), join(2));
+  rig.in(kServer, status(ranks({2}), StatusMessage::prove(99, ranks({2}), nonce(2))));
+  Join body = join_body(2);
+  body.remaining.pop_front();
+  body.remaining.pop_front();
+  body.remaining.push_back(kOwn);
+  body.remaining.push_back(kOtherServer);
+  const auto sent = rig.in(child(2), join(2, body));
+  ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kOtherServer});
+  EXPECT_EQ(Join::read(sent[0].view().body)->proof, 0u);
 }
 
 }  // namespace

@@ -255,8 +255,8 @@ Bytes join_of_job(std::uint32_t job, std::uint16_t first_stream = 0, std::uint16
 TEST(SwitchRefusal, AJobForWhichTheSystemHasNoMemoryIsRefusedAndTheOthersGoOn) {
   Rig rig;
   relayed(rig.in(child(0), join(0)));
-  const Bytes again = join(0);
-  const Bytes other = join_of_job(2);
+  const Bytes again = proven(rig.secret, child(0), join(0));
+  const Bytes other = proven(rig.secret, child(0), join_of_job(2));
   Outbox out(8, 1 << 16);
   {
     const LittleMemory little(std::size_t{2} << 20);

@@ -8,6 +8,7 @@
 
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/testing_drops.h"
+#include "atp/core/topology/testing_proof.h"
 
 // A test rig for a switch: packets in, packets out, counters. One job of four ranks on the streams
 // 0 … 3, rank r behind child(r); the route is the switch, then the server.
@@ -40,6 +41,7 @@ inline SwitchConfig config() {
   config.aggregators = 64;
   config.max_value_count = 8;
   config.max_trees = 4;
+  config.secret = {5, 6};
   Prefix servers;
   servers.address = Endpoint::ipv4(10, 0, 1, 0, 0).address;
   servers.bits = 96 + 24;
@@ -175,10 +177,14 @@ inline Bytes status(const RankSet& set, const StatusMessage& body) {
 
 class Rig {
  public:
-  explicit Rig(const SwitchConfig& with = config()) : node(with) {}
+  explicit Rig(const SwitchConfig& with = config()) : node(with), secret(with.secret) {}
 
-  // Feeds one packet and returns everything that the switch sends at once.
+  // Feeds one packet and returns everything that the switch sends at once. A JOIN shows that its
+  // sender receives at this address.
   std::vector<Sent> in(const Endpoint& from, const Bytes& bytes) {
+    return in_as_is(from, proven(secret, from, bytes));
+  }
+  std::vector<Sent> in_as_is(const Endpoint& from, const Bytes& bytes) {
     node.handle_packet(now, from, kOwn, bytes, out_);
     return drain();
   }
@@ -210,6 +216,7 @@ class Rig {
   std::uint64_t drops() const { return drops_in(node.counters()); }
 
   SwitchNode node;
+  HashKey secret;
   Instant now{1h};
 
  private:

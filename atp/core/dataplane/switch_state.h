@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "atp/base/siphash.h"
 #include "atp/core/answer_pacer.h"
 #include "atp/core/dataplane/aggregator_table.h"
 #include "atp/core/dataplane/switch_counter.h"
@@ -33,6 +34,7 @@ struct SwitchConfig {
   std::uint64_t uplink_bits_per_s = 0;
   Duration ecn_threshold = std::chrono::milliseconds(1);
   std::uint64_t seed = 1;
+  HashKey secret{};  // of proofs; nobody else knows it
   Timing timing;
 
   bool operator==(const SwitchConfig&) const = default;

@@ -46,7 +46,10 @@ bool Tree::taken(Rank rank, std::uint64_t nonce, Instant now) const {
 
 void Tree::note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
                      const Join& join) {
-  if (parent_ != parent) questions_ = 0;
+  if (parent_ != parent) {
+    questions_ = 0;
+    proof_ = 0;
+  }
   parent_ = parent;
   const Member statement{child, join.nonce, join.detachments, join.detached, now + lease_};
   if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) {
@@ -81,6 +84,20 @@ bool Tree::is_behind(const Endpoint& child, const RankSet& ranks) const {
     if (applicant.statement.child == child) left.erase(applicant.rank);
   }
   return left.empty();
+}
+
+const Endpoint* Tree::child_of(const RankSet& ranks, std::uint64_t nonce) const {
+  for (const Applicant& applicant : applicants_) {
+    if (ranks.contains(applicant.rank) && applicant.statement.nonce == nonce) {
+      return &applicant.statement.child;
+    }
+  }
+  const Endpoint* child = nullptr;
+  (ranks & membership_.known()).for_each([&](Rank rank) {
+    const Member& member = membership_.member(rank);
+    if (member.nonce == nonce) child = &member.child;
+  });
+  return child;
 }
 
 void Tree::learn(const JoinAck& ack, const RankSet& ranks) {

@@ -92,6 +92,8 @@ class Tree {
   RankSet others_behind(const Endpoint& child, Rank rank) const {
     return membership_.behind(child) - left_ - RankSet::of(rank);
   }
+  // Where the packet with this nonce, addressed to these ranks, must go; null: nowhere.
+  const Endpoint* child_of(const RankSet& ranks, std::uint64_t nonce) const;
   Shares::Id share() const { return entry_.share; }
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
@@ -120,6 +122,9 @@ class Tree {
   void note_question(Instant now) {
     if (questions_++ == 0) asked_since_ = now;
   }
+  // What the parent wants to see in the JOINs that are passed on to it.
+  void note_proof(std::uint64_t proof) { proof_ = proof; }
+  std::uint64_t proof() const { return proof_; }
   void note_parent() { questions_ = 0; }
   // Whether it has answered none of several questions in time. Only questions tell, since a parent
   // whose own parent is dead has nothing else to send.
@@ -164,6 +169,7 @@ class Tree {
   JobKey job_;
   StreamRange streams_;
   Endpoint parent_;
+  std::uint64_t proof_ = 0;  // that this switch receives at its address, for the parent
   Membership membership_;
   std::vector<Applicant> applicants_;  // in the order of their JOINs
   RankSet left_;

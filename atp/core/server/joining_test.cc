@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+
 #include "atp/core/server/server_harness.h"
 
 // How the ranks of a job join (docs/protocol.md §2).
@@ -181,6 +184,74 @@ TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
     EXPECT_EQ(s.status().numbers[1], kTestJob.incarnation + (is_own ? 5 : 0));
   }
   EXPECT_EQ(about, ranks({0, 1})) << "each is told about the other";
+}
+
+// Anybody can forge an address. What is sent there may be no more than one answer, and no larger.
+TEST(Joining, AJoinWithoutARightProofIsAskedForOneAndChangesNothing) {
+  struct Case {
+    const char* name;
+    std::function<std::uint64_t(const ServerHarness&)> proof;
+  };
+  const Endpoint own = worker_endpoint(0);
+  const auto with = [](const JobKey& job, const Endpoint& sender) {
+    return [=](const ServerHarness& h) { return proof_of(h.secret, job, sender); };
+  };
+  Endpoint other_port = own;
+  ++other_port.port;
+  const JobKey other_life{kTestJob.job, kTestJob.incarnation + 1};
+  const Case cases[] = {
+      {"none", [](const ServerHarness&) { return std::uint64_t{0}; }},
+      {"of another address", with(kTestJob, worker_endpoint(1))},
+      {"of another port", with(kTestJob, other_port)},
+      {"of another job", with({kTestJob.job + 1, kTestJob.incarnation}, own)},
+      {"of another incarnation", with(other_life, own)},
+      {"of another tenant", with({kTestJob.job, kTestJob.incarnation, 1}, own)},
+      {"of another node",
+       [&](const ServerHarness& h) {
+         return proof_of({h.secret[0], h.secret[1] + 1}, kTestJob, own);
+       }},
+  };
+  for (const Case& c : cases) {
+    for (const bool straight : {false, true}) {
+      SCOPED_TRACE(std::string(c.name) + (straight ? ", straight" : ", through the tree"));
+      ServerHarness h;
+      TestJoin join = h.join_of(0, 1, false);
+      join.body.proof = c.proof(h);
+      join.flags = straight ? ATP_FLAG_DIRECT : 0;
+      h.receive_as_is(own, h.bytes_of(join));
+      EXPECT_EQ(h.server.job_count(), 0u);
+      EXPECT_EQ(h.count(ServerCounter::kJoinsUnproven), 1u);
+      const auto sent = h.take();
+      ASSERT_EQ(sent.size(), 1u);
+      EXPECT_EQ(sent[0].to, own);
+      EXPECT_EQ(sent[0].has(ATP_FLAG_DIRECT), straight);
+      const StatusMessage asked = sent[0].status();
+      EXPECT_EQ(asked, StatusMessage::prove(asked.proof(), RankSet::of(0), nonce_of(0)));
+      join.body.proof = asked.proof();
+      h.receive_as_is(own, h.bytes_of(join));
+      EXPECT_EQ(h.server.job_count(), 1u) << "now it counts";
+    }
+  }
+}
+
+TEST(Joining, TheJoinOfAMemberAlsoNeedsAProof) {
+  ServerHarness h = ServerHarness::flat(1);
+  TestJoin join = h.join_of(0, 1, false);
+  join.body.server_boot_id = 4242;
+  for (int second = 0; second < 8; ++second) {
+    h.advance(seconds(1));
+    h.receive_as_is(worker_endpoint(0), h.bytes_of(join));
+  }
+  EXPECT_EQ(h.count(ServerCounter::kRanksLost), 1u) << "none of them renewed its lease";
+}
+
+// Otherwise the ranks of a large job that begin on one host would wait for each other's answers.
+TEST(Joining, EverybodyIsAskedForAProofAtOnce) {
+  ServerHarness h;
+  for (int i = 0; i < 1000; ++i) {
+    h.receive_as_is(worker_endpoint(0), h.bytes_of(h.join_of(0, 2, false)));
+  }
+  EXPECT_EQ(h.take(StatusCode::kProve).size(), 1000u);
 }
 
 }  // namespace

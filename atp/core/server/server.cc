@@ -7,6 +7,7 @@
 #include "atp/base/check.h"
 #include "atp/core/server/server_turn.h"
 #include "atp/core/system_memory.h"
+#include "atp/core/topology/proof.h"
 
 namespace atp {
 
@@ -256,6 +257,14 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   const auto join = Join::read(in.packet.body);
   if (!join) return turn.count(ServerCounter::kDropBadBody);
   if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
+  // Without a right proof it changes nothing here, and gets a smaller answer: nothing is sent to an
+  // address because of packets that only claim to come from there.
+  const std::uint64_t proof = proof_of(config_.secret, in.packet.job(), in.from);
+  if (join->proof != proof) {
+    turn.count(ServerCounter::kJoinsUnproven);
+    return answer(turn, in, in.packet.ranks,
+                  StatusMessage::prove(proof, in.packet.ranks, join->nonce));
+  }
   if (const auto rejection = rejection_of(in, *join)) {
     turn.count(rejection->drop);
     answer_paced(turn, in, in.packet.ranks, rejection->answer, relation_of(in, *join));

@@ -17,6 +17,7 @@ enum class ServerCounter : std::uint8_t {
   kGradientsReceived,      // well-formed ones
   kGradientBytesReceived,  // their UDP payloads
   kJoins,
+  kJoinsUnproven,  // answered by STATUS prove
   kLeaves,
   kQuestions,     // *are you there*
   kDescriptions,  // of operations that wait
@@ -55,6 +56,7 @@ enum class ServerCounter : std::uint8_t {
   kStatusAreYouThere,
   kStatusHere,
   kStatusOperation,
+  kStatusProve,
 
   kStatusWithheld,  // answers that the pacer withheld
 

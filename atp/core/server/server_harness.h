@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atp/core/server/server.h"
+#include "atp/core/topology/testing_proof.h"
 #include "atp/wire/block_values.h"
 
 // For the tests of this folder: a server, a clock that the test advances, packets as values, and
@@ -126,11 +127,13 @@ inline std::uint64_t nonce_of(Rank rank) { return 1000u + rank; }
 
 class ServerHarness {
  public:
-  explicit ServerHarness(const ServerConfig& config = small_config()) : server(config) {}
+  explicit ServerHarness(const ServerConfig& config = small_config())
+      : server(config), secret(config.secret) {}
 
   static ServerConfig small_config() {
     ServerConfig config;
     config.boot_id = 4242;
+    config.secret = {3, 4};
     config.wmax = 8;
     config.max_value_count = 100;
     config.float_slots = 2;
@@ -138,6 +141,7 @@ class ServerHarness {
   }
 
   Server server;
+  HashKey secret;
   Outbox out{4096};
   Outbox scratch{64};
   Instant now = Instant{std::chrono::seconds(100)};
@@ -153,10 +157,14 @@ class ServerHarness {
   }
   std::uint64_t count(ServerCounter counter) const { return server.counters()[counter]; }
 
+  // A JOIN shows that its sender receives at this address.
   void receive(const Endpoint& from, const std::vector<std::uint8_t>& bytes) {
+    receive_as_is(from, proven(secret, from, bytes));
+  }
+  void receive_as_is(const Endpoint& from, const std::vector<std::uint8_t>& bytes) {
     server.handle_packet(now, from, kTestServer, bytes, out);
   }
-  void gradient(const Endpoint& from, const TestGradient& g) { receive(from, bytes_of(g)); }
+  void gradient(const Endpoint& from, const TestGradient& g) { receive(from, atp::bytes_of(g)); }
 
   // Lets time pass and runs every timer when it is due.
   void advance(Duration duration) {
@@ -202,7 +210,8 @@ class ServerHarness {
     if (behind_switch) join.body.recorded.push_back(kTestSwitch);
     return join;
   }
-  void join(const Endpoint& from, const TestJoin& join) {
+  void join(const Endpoint& from, const TestJoin& join) { receive(from, bytes_of(join)); }
+  std::vector<std::uint8_t> bytes_of(const TestJoin& join) {
     ControlHead head;
     head.type = PacketType::kJoin;
     head.flags = join.flags;
@@ -211,7 +220,7 @@ class ServerHarness {
     head.stream = join.body.first_stream;
     scratch.clear();
     put_join(scratch, head, RankSet::of(join.rank), join.body);
-    deliver_scratch(from);
+    return written();
   }
   // Sends both of a worker's JOINs, as it repeats them.
   void join_rank(Rank rank, std::uint16_t world_size, bool behind_switch) {
@@ -246,7 +255,7 @@ class ServerHarness {
     head.job = kTestJob;
     scratch.clear();
     put_leave(scratch, head, RankSet::of(rank), Leave{nonce, CauseText(cause)});
-    deliver_scratch(from);
+    receive(from, written());
   }
   // A rank's STATUS about the first fragment, straight to the server.
   void status(const Endpoint& from, Rank rank, const StatusMessage& message,
@@ -257,14 +266,14 @@ class ServerHarness {
     head.operation = operation;
     scratch.clear();
     put_status(scratch, head, RankSet::of(rank), message);
-    deliver_scratch(from);
+    receive(from, written());
   }
 
  private:
-  void deliver_scratch(const Endpoint& from) {
-    scratch.send_to(from);
+  std::vector<std::uint8_t> written() {
+    scratch.send_to(kTestServer);
     const auto bytes = scratch.bytes_of(scratch.packets()[0]);
-    receive(from, {bytes.begin(), bytes.end()});
+    return {bytes.begin(), bytes.end()};
   }
 };
 

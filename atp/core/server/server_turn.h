@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "atp/base/siphash.h"
 #include "atp/core/placement.h"
 #include "atp/core/server/server_counter.h"
 #include "atp/core/tenant.h"
@@ -18,6 +19,7 @@ namespace atp {
 
 struct ServerConfig {
   std::uint64_t boot_id = 1;  // differs at each start; 0 counts as 1
+  HashKey secret{};           // of proofs; nobody else knows it
   std::uint32_t wmax = 256;   // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
   Placement placement;

@@ -27,6 +27,15 @@ class JoinSchedule {
     next_ = now;
     interval_ = timing.join_first;
     answered_ = false;
+    unanswered_ = prompted_ = 0;
+  }
+  // A node of the path wants another one at once. That happens once for each node of a route, so
+  // more often in a row means nothing.
+  void prompt(Instant now, const Timing& timing) {
+    if (answered_ || next_ == kNever || prompted_ > kMostPrompts) return;
+    ++prompted_;
+    next_ = now;
+    interval_ = timing.join_first;
     unanswered_ = 0;
   }
   void sent(Instant now, const Timing& timing, std::uint64_t seed) {
@@ -40,7 +49,7 @@ class JoinSchedule {
   void answer(Instant now, const Timing& timing) {
     if (answered_ || next_ == kNever) return;
     answered_ = true;
-    unanswered_ = 0;
+    unanswered_ = prompted_ = 0;
     next_ = std::max(now, last_sent_ + timing.join_refresh);
     interval_ = timing.join_first;
   }
@@ -52,6 +61,8 @@ class JoinSchedule {
   bool operator==(const JoinSchedule&) const = default;
 
  private:
+  static constexpr int kMostPrompts = 8;  // as many switches as a route can have, and the server
+
   Duration jitter(std::uint64_t seed) const {
     Random random(seed ^ (static_cast<std::uint64_t>(unanswered_) << 32));
     return Duration{
@@ -63,6 +74,7 @@ class JoinSchedule {
   Duration interval_{};
   bool answered_ = false;
   int unanswered_ = 0;
+  int prompted_ = 0;  // since it was answered or restarted
 };
 
 // Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,

@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "joins_sent",
     "joins_answered",
     "unknown_job_received",
+    "prove_received",
     "status_ignored",
     "flushes_received",
     "detachments",

@@ -40,6 +40,7 @@ enum class WorkerCounter : std::uint8_t {
   kJoinsSent,
   kJoinsAnswered,
   kUnknownJobReceived,
+  kProveReceived,
   kStatusIgnored,    // about what is over or already known, or for switches only
   kFlushesReceived,  // for switches only, but the last switch forwards them too
   kDetachments,

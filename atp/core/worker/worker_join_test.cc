@@ -206,5 +206,86 @@ TEST(WorkerJoin, AnUnansweredRefreshIsRepeatedAsSoonAsTheFirstJoin) {
                                                     3100, 3900}));
 }
 
+std::uint64_t proof_in(const SentPacket& sent) { return Join::read(sent.view().body)->proof; }
+
+TEST(WorkerJoin, WhoIsAskedForAProofSendsItAtOnceOnThatPath) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  EXPECT_EQ(joins(s.run()).size(), 2u);
+  s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
+  auto sent = joins(s.run());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(proof_in(sent[0]), 11u);
+  s.receive_status(StatusMessage::prove(22, RankSet::of(1), WorkerScript::kNonce), kTestServer);
+  sent = joins(s.run());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, kTestServer);
+  EXPECT_EQ(proof_in(sent[0]), 22u);
+  s.receive_ack(s.ack(), kTestServer);
+  s.receive_ack(s.ack(), kTestSwitch);
+  sent = {};
+  while (sent.empty()) sent = joins(s.run_to_timer());
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(s.now, Instant{seconds(1)} + Timing{}.join_refresh);
+  EXPECT_EQ(proof_in(sent[0]), 11u) << "from now on in every JOIN of that path";
+  EXPECT_EQ(proof_in(sent[1]), 22u);
+}
+
+TEST(WorkerJoin, WithoutASwitchBothPathsHaveOneProof) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.route.clear();
+  config.route.push_back(kTestServer);
+  WorkerScript s(config);
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestServer);
+  EXPECT_EQ(joins(s.run()).size(), 1u);
+  const auto sent = joins(s.run_to_timer());
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(proof_in(sent[0]), 11u);
+  EXPECT_EQ(proof_in(sent[1]), 11u);
+}
+
+TEST(WorkerJoin, AQuestionForAProofWithAnotherNonceIsDropped) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(StatusMessage::prove(11, RankSet::of(1), 1), kTestSwitch);
+  EXPECT_TRUE(joins(s.run()).empty());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropWrongNonce], 1u);
+}
+
+// What answers a straight JOIN has DIRECT.
+TEST(WorkerJoin, ACopyOfAQuestionForAProofIsIgnoredOnTheStraightPath) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  Outbox copy;
+  ASSERT_TRUE(put_status(copy, s.head(PacketType::kStatus), RankSet::of(1),
+                         StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce)));
+  copy.send_to(kTestServer);
+  s.receive(copy, kTestServer);
+  EXPECT_TRUE(joins(s.run()).empty());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kStatusIgnored], 1u);
+}
+
+// A route has at most nine nodes. Somebody who asks more often must not get a JOIN each time.
+TEST(WorkerJoin, NineQuestionsInARowAreAnsweredAtOnce) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  std::size_t sent = 0;
+  for (int i = 0; i < 20; ++i) {
+    s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
+    sent += joins(s.run()).size();
+  }
+  EXPECT_EQ(sent, 9u);
+  EXPECT_FALSE(joins(s.run_to_timer()).empty()) << "it repeats its JOIN as if nobody had answered";
+  s.receive_ack(s.ack(), kTestSwitch);
+  s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
+  EXPECT_TRUE(joins(s.run()).empty()) << "its last JOIN is answered";
+}
+
 }  // namespace
 }  // namespace atp

@@ -88,6 +88,7 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   join.detached = !attached();
   join.number_format = config.number_format;
   join.detachments = attachment_.detachments();
+  join.proof = proofs_[static_cast<std::size_t>(path)];
   if (straight) {
     join.remaining.push_back(server(config));
   } else {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -119,6 +120,7 @@ class WorkerMembership {
   void attach(WorkerTurn& turn);
   void join_again(Instant now, const Timing& timing);
   void on_unknown_job(WorkerTurn& turn);
+  void on_prove(WorkerTurn& turn, Path path, const StatusMessage& status);
   MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const Endpoint& by,
                                        const StatusMessage& status);
   // When a joining worker gives up on a node without room.
@@ -130,6 +132,7 @@ class WorkerMembership {
   Attachment attachment_;
   JoinSchedule tree_join_;
   JoinSchedule straight_join_;
+  std::array<std::uint64_t, 2> proofs_{};  // by path
   JoinSchedule leave_;
   Instant started_{};
   Instant left_by_ = kNever;  // when to give up LEAVE

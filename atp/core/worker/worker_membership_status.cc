@@ -74,6 +74,10 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kHere:
       if (is_meant(turn, status) && path == Path::kTree) questions_.hear(turn.now, hop);
       return {};
+    case StatusCode::kProve:
+      if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return ignored(turn);
+      on_prove(turn, path, status);
+      return {};
     case StatusCode::kVersions: return on_versions(turn, sender(turn.config, path, hop), status);
     case StatusCode::kOperationMismatch:  // the worker handles it
     case StatusCode::kDetached:
@@ -187,6 +191,19 @@ void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
   // Many packets report one lost table; one JOIN answers them all.
   if (turn.now - tree_join_.last_sent() < turn.config.timing.answer_pause) return;
   join_again(turn.now, turn.config.timing);
+}
+
+// The next node of this path asks whether the worker receives what is sent to it, or passes on that
+// question of the node above it. Without a switch both paths lead to the same node.
+void WorkerMembership::on_prove(WorkerTurn& turn, Path path, const StatusMessage& status) {
+  if (!is_meant(turn, status)) return;
+  turn.count(WorkerCounter::kProveReceived);
+  if (has_switch(turn.config)) {
+    proofs_[static_cast<std::size_t>(path)] = status.proof();
+  } else {
+    proofs_.fill(status.proof());
+  }
+  (path == Path::kTree ? tree_join_ : straight_join_).prompt(turn.now, turn.config.timing);
 }
 
 // The refusal of a key has no tag, so whoever has seen this rank's nonce can forge it.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "atp/base/check.h"
+#include "atp/base/siphash.h"
 
 namespace atp {
 
@@ -27,31 +28,8 @@ static_assert(std::endian::native == std::endian::little, "SipHash reads little-
   return word;
 }
 
-template <int kBits, class Words>
-[[gnu::always_inline]] inline void rotate(Words& words) {
-  words = (words << kBits) | (words >> (64 - kBits));
-}
-
-template <class Words>
-[[gnu::always_inline]] inline void round(Words& v0, Words& v1, Words& v2, Words& v3) {
-  v0 += v1;
-  v2 += v3;
-  rotate<13>(v1);
-  rotate<16>(v3);
-  v1 ^= v0;
-  v3 ^= v2;
-  rotate<32>(v0);
-  v2 += v1;
-  v0 += v3;
-  rotate<17>(v1);
-  rotate<21>(v3);
-  v1 ^= v2;
-  v3 ^= v0;
-  rotate<32>(v2);
-}
-
-// Names and constants are those of the paper (Aumasson and Bernstein, 2012). The variant with 128
-// bits changes the state by 0xee, at the start and before the last four rounds.
+// The variant with 128 bits changes the state by 0xee, at the start and before the last four
+// rounds.
 template <std::size_t kLanes>
 [[gnu::always_inline]] inline void hash(const PacketKey& key, const std::uint8_t* const* messages,
                                         std::size_t length, std::uint64_t* hashes) {
@@ -59,28 +37,22 @@ template <std::size_t kLanes>
   const std::uint64_t k0 = load_word(key.data(), 8);
   const std::uint64_t k1 = load_word(key.data() + 8, 8);
   constexpr Words kZero{};
-  Words v0 = kZero + (k0 ^ 0x736f6d6570736575);
-  Words v1 = kZero + (k1 ^ 0x646f72616e646f6d ^ 0xee);
-  Words v2 = kZero + (k0 ^ 0x6c7967656e657261);
-  Words v3 = kZero + (k1 ^ 0x7465646279746573);
+  Words v0 = kZero + (k0 ^ kSipStart[0]);
+  Words v1 = kZero + (k1 ^ kSipStart[1] ^ 0xee);
+  Words v2 = kZero + (k0 ^ kSipStart[2]);
+  Words v3 = kZero + (k1 ^ kSipStart[3]);
   const std::size_t whole = length / 8 * 8;
   Words m{};
   for (std::size_t at = 0; at < whole; at += 8) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) m[lane] = load_word(messages[lane] + at, 8);
-    v3 ^= m;
-    round(v0, v1, v2, v3);
-    round(v0, v1, v2, v3);
-    v0 ^= m;
+    sip_add(v0, v1, v2, v3, m);
   }
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     m[lane] = load_word(messages[lane] + whole, length - whole) | (std::uint64_t{length} << 56);
   }
-  v3 ^= m;
-  round(v0, v1, v2, v3);
-  round(v0, v1, v2, v3);
-  v0 ^= m;
+  sip_add(v0, v1, v2, v3, m);
   v2 ^= kZero + 0xee;
-  for (int i = 0; i < 4; ++i) round(v0, v1, v2, v3);
+  for (int i = 0; i < 4; ++i) sip_round(v0, v1, v2, v3);
   const Words result = v0 ^ v1 ^ v2 ^ v3;
   for (std::size_t lane = 0; lane < kLanes; ++lane) hashes[lane] = __builtin_bswap64(result[lane]);
 }

@@ -337,6 +337,31 @@ MEMBERSHIP = [
         "if (!others.empty()) {",
     ),
     Rule(
+        "a JOIN needs no proof at a server",
+        "atp/core/server/server.cc",
+        "if (join->proof != proof) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a JOIN without any proof counts at a server",
+        "atp/core/server/server.cc",
+        "if (join->proof != proof) {",
+        "if (join->proof != 0 && join->proof != proof) {",
+    ),
+    Rule(
+        "a member's JOIN needs no proof",
+        "atp/core/server/server.cc",
+        "if (join->proof != proof) {",
+        "if (join->server_boot_id == 0 && join->proof != proof) {",
+    ),
+    Rule(
+        "questions for a proof are paced",
+        "atp/core/server/server.cc",
+        "    return answer(turn, in, in.packet.ranks,\n                  StatusMessage::prove(",
+        "    return answer_paced(turn, in, in.packet.ranks,\n"
+        "                  StatusMessage::prove(",
+    ),
+    Rule(
         "a rank that has left rejoins",
         JOINING,
         "if (members_.gone().contains(rank)) {",

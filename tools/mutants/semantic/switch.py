@@ -412,6 +412,55 @@ TREES = [
         "if (accepted != applicants_.end()) {",
     ),
     Rule(
+        "a JOIN needs no proof at a switch",
+        RELAY,
+        "if (join->proof != proof) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a JOIN without any proof counts at a switch",
+        RELAY,
+        "if (join->proof != proof) {",
+        "if (join->proof != 0 && join->proof != proof) {",
+    ),
+    Rule(
+        "a switch passes on the proof that a child has shown",
+        RELAY,
+        "  join->proof = tree->proof();\n",
+        "",
+    ),
+    Rule(
+        "a switch passes down the proof that its parent asks for",
+        DOWNWARD,
+        "StatusMessage::prove(proof, in.packet.ranks, status.nonce)",
+        "StatusMessage::prove(status.proof(), in.packet.ranks, status.nonce)",
+    ),
+    Rule(
+        "a switch forgets the proof that its parent asks for",
+        DOWNWARD,
+        "  tree.note_proof(status.proof());\n",
+        "",
+    ),
+    Rule(
+        "a switch keeps a proof although it has passed on no such JOIN",
+        DOWNWARD,
+        "  if (child == nullptr) return turn.count(SwitchCounter::kDropNoChildAddressed);\n",
+        "  if (child == nullptr) {\n    tree.note_proof(status.proof());\n"
+        "    return turn.count(SwitchCounter::kDropNoChildAddressed);\n  }\n",
+    ),
+    Rule(
+        "a parent cannot ask about the JOINs of members",
+        TREE,
+        "    if (member.nonce == nonce) child = &member.child;\n",
+        "",
+    ),
+    Rule(
+        "a parent is shown the proof of the one before",
+        TREE,
+        "    proof_ = 0;\n",
+        "",
+    ),
+    Rule(
         "a repeated JOIN stays at a switch",
         RELAY,
         "  tree->note_join(turn.now, rank, in.from, next, *join);\n",

@@ -3,6 +3,7 @@
 from tools.mutants.mutant import Rule
 
 MEMBERSHIP = "atp/core/topology/membership.cc"
+PROOF = "atp/core/topology/proof.cc"
 PACER = "atp/core/answer_pacer.cc"
 
 RULES = [
@@ -101,5 +102,41 @@ RULES = [
         "atp/core/placement.h",
         "{ indices_[slot(sequence)] = index; }",
         "{ indices_[slot(sequence + 1)] = index; }",
+    ),
+    Rule(
+        "a proof holds for all ports of an address",
+        PROOF,
+        "  write_endpoint(at, sender);\n",
+        "  write_endpoint(at, Endpoint{sender.address, 0});\n",
+    ),
+    Rule(
+        "a proof holds for all addresses",
+        PROOF,
+        "  write_endpoint(at, sender);\n",
+        "  write_endpoint(at, Endpoint{});\n  static_cast<void>(sender);\n",
+    ),
+    Rule(
+        "a proof holds in all jobs",
+        PROOF,
+        "atp_store32(at, job.job);",
+        "atp_store32(at, 0);",
+    ),
+    Rule(
+        "a proof holds in all incarnations",
+        PROOF,
+        "atp_store32(at + 4, job.incarnation);",
+        "atp_store32(at + 4, 0);",
+    ),
+    Rule(
+        "a proof holds for all tenants",
+        PROOF,
+        "atp_store16(at + 8, job.tenant);",
+        "atp_store16(at + 8, 0);",
+    ),
+    Rule(
+        "all nodes ask for the same proof",
+        PROOF,
+        "return sip_hash(secret, message);",
+        "static_cast<void>(secret);\n  return sip_hash({}, message);",
     ),
 ]

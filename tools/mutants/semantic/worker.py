@@ -429,6 +429,50 @@ JOINING = [
         "return server_heard_ + config.timing.join_refresh * 7 / 4;",
         "return server_heard_ + lease(config) / 2;",
     ),
+    Rule(
+        "a worker shows the proof of one path on the other",
+        STATUS,
+        "    proofs_[static_cast<std::size_t>(path)] = status.proof();\n",
+        "    proofs_.fill(status.proof());\n",
+    ),
+    Rule(
+        "without a switch each path has a proof of its own",
+        STATUS,
+        "    proofs_.fill(status.proof());\n",
+        "    proofs_[static_cast<std::size_t>(path)] = status.proof();\n",
+    ),
+    Rule(
+        "a worker that is asked for a proof waits for its next JOIN",
+        STATUS,
+        "  (path == Path::kTree ? tree_join_ : straight_join_).prompt(turn.now, "
+        "turn.config.timing);\n",
+        "",
+    ),
+    Rule(
+        "a worker shows a proof that was meant for another socket",
+        STATUS,
+        "  if (!is_meant(turn, status)) return;\n  turn.count(WorkerCounter::kProveReceived);\n",
+        "  turn.count(WorkerCounter::kProveReceived);\n",
+    ),
+    Rule(
+        "who asks for a proof gets a JOIN each time",
+        ATTACHMENT,
+        "next_ == kNever || prompted_ > kMostPrompts",
+        "next_ == kNever",
+    ),
+    Rule(
+        "a worker whose JOIN was answered still obeys a question for a proof",
+        ATTACHMENT,
+        "    if (answered_ || next_ == kNever || prompted_",
+        "    if (next_ == kNever || prompted_",
+    ),
+    Rule(
+        "a copy of a question for a proof counts on the straight path",
+        STATUS,
+        "      if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return "
+        "ignored(turn);\n      on_prove(",
+        "      on_prove(",
+    ),
     Rule("leaving never gives up", MEMBERSHIP, "if (turn.now >= left_by_) {", "if (false) {"),
     Rule(
         "a LEAVE is sent only once",
