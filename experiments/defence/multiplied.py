@@ -105,6 +105,6 @@ def rows(nodes, key_file):
     ):
         server, _ = nodes.node("server", *options)
         switch, _ = nodes.node("switch", "--upstream", "127.0.0.0/8", *options)
-        made_up = f"a made-up job of {RANKS} ranks {words}: bytes to forged addresses per byte sent"
-        yield made_up, from_a_server(server, key), "at most 1"
-        yield "… by a switch whose parent is the stranger", from_a_switch(switch, key), "at most 1"
+        made_up = f"a made-up job {words}: bytes to forged addresses per byte sent"
+        yield f"{made_up}, by a server", from_a_server(server, key), "at most 1"
+        yield f"{made_up}, by a switch below the stranger", from_a_switch(switch, key), "at most 1"
