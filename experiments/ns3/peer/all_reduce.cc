@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "experiments/ns3/peer/fabric.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::uint32_t kAround = 66;    // bytes around a packet on the wire
 constexpr std::uint32_t kHead = 40 + 8;  // bytes before the values, in a packet
 constexpr std::uint32_t kJoin = 48 + 416;
+constexpr std::uint32_t kProve = 48 + 40;
 constexpr std::uint32_t kJoinAck = 48 + 48;
 
 // §5, Congestion, without losses.
@@ -90,6 +92,8 @@ class Summer {
     std::vector<std::pair<std::uint32_t, std::uint32_t>>
         ways;  // a worker below, and by which child
     std::size_t joined = 0;
+    std::set<std::uint32_t> joined_straight;  // workers that are still to be answered
+    bool has_proof = false;                   // the parent has told it
   };
 
   explicit Summer(Fabric& fabric) : fabric_(fabric) {}
@@ -104,6 +108,7 @@ class Summer {
       case Message::kGradient: return sum(place, message);
       case Message::kParameter: return down(place, message);
       case Message::kJoin: return join(place, message);
+      case Message::kProve: return prove(place, message);
       case Message::kJoinAck: return pass_down(place, message);
     }
   }
@@ -130,17 +135,39 @@ class Summer {
     for (const std::uint32_t child : place.children) send(message, child);
   }
 
-  // The server answers when all have joined through the tree, and then each straight JOIN.
+  // A JOIN without a proof gets one. The server answers all when the last has joined through the
+  // tree: first on that path, then straight. Later straight JOINs are answered at once.
   void join(Place& place, Message message) {
+    if (!message.has_proof) {
+      message.kind = Message::kProve;
+      message.wire_bytes = kProve + kAround;
+      return send(message, message.from);
+    }
+    message.has_proof = place.has_proof;
     if (place.parent) return send(message, *place.parent);
     message.kind = Message::kJoinAck;
     message.wire_bytes = kJoinAck + kAround;
-    if (message.is_straight) return send(message, message.about);
+    if (message.is_straight) {
+      if (place.joined == place.ways.size()) return send(message, message.about);
+      place.joined_straight.insert(message.about);
+      return;
+    }
     if (++place.joined < place.ways.size()) return;
     for (const auto& [worker, child] : place.ways) {
       message.about = worker;
       send(message, child);
     }
+    message.is_straight = true;
+    for (const std::uint32_t worker : place.joined_straight) {
+      message.about = worker;
+      send(message, worker);
+    }
+  }
+
+  // The worker must repeat the JOIN that the parent has answered.
+  void prove(Place& place, const Message& message) {
+    place.has_proof = true;
+    pass_down(place, message);
   }
 
   void pass_down(const Place& place, const Message& message) {
@@ -180,19 +207,22 @@ class Worker {
   std::uint64_t marked_answers() const { return marked_answers_; }
 
   void join() {
-    for (const bool is_straight : {false, true}) {
-      fabric_.send({host, is_straight ? server : parent, job_, host, kJoin + kAround,
-                    Message::kJoin, is_straight});
-    }
+    for (const bool is_straight : {false, true}) send_join(is_straight, false);
   }
 
   void receive(const Message& message) {
+    if (message.kind == Message::kProve) return send_join(message.is_straight, true);
     if (message.is_straight) return;  // by then it has joined through the tree
     if (message.kind == Message::kParameter) accept(message);
     transmit();
   }
 
  private:
+  void send_join(bool is_straight, bool has_proof) {
+    fabric_.send({host, is_straight ? server : parent, job_, host, kJoin + kAround, Message::kJoin,
+                  is_straight, has_proof});
+  }
+
   void accept(const Message& message) {
     in_flight_ -= setup_.packet;
     marked_answers_ += message.ecn;

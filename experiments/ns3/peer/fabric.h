@@ -42,7 +42,7 @@ class Options {
 };
 
 struct Message {
-  enum Kind : std::uint32_t { kGradient, kParameter, kJoin, kJoinAck };
+  enum Kind : std::uint32_t { kGradient, kParameter, kJoin, kProve, kJoinAck };
 
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -51,6 +51,7 @@ struct Message {
   std::uint32_t wire_bytes = 0;
   Kind kind = kGradient;
   bool is_straight = false;  // of JOINs: past all switches
+  bool has_proof = false;    // of JOINs: the receiver has told the sender its proof
   bool ecn = false;
 };
 
