@@ -71,7 +71,7 @@ def test_jobs_that_are_not_alike(tmp_path):
 
 
 def test_a_job_that_ignores_collisions_leaves_the_others_more_than_without_parts():
-    rows = {row["rules"]: row for row in neighbours.measure_deaf([128], 300)}
+    rows = {row["rules"]: row for row in neighbours.measure_deaf([128], neighbours.OPERATIONS)}
     assert rows["ours"]["least_other"] > 0.4
     assert rows["no part"]["least_other"] < rows["ours"]["least_other"] / 2
 
