@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include "atp/base/nearest_name.h"
 
 namespace atp {
 namespace {
@@ -61,6 +65,12 @@ TEST(MisspeltVariables, AreNamedOnceByOneRankPerHostAndNotAfterAtpRun) {
   EXPECT_TRUE(untold_misspelt_variables().empty()) << "said before";
   unsetenv("LOCAL_RANK");
   unsetenv("ATP_ROTUE");
+}
+
+TEST(NearestName, OfNoLettersIsOneOfASingleLetter) {
+  const std::string_view known[] = {"ab", "n"};
+  EXPECT_EQ(nearest_name("", known), "n");
+  EXPECT_EQ(nearest_name("", std::span(known, 1)), "");
 }
 
 }  // namespace
