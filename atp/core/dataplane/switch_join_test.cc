@@ -253,6 +253,12 @@ TEST(SwitchJoin, ARankIsNoMemberUntilItsOwnJoinAckComes) {
        false},
       {"its rank is taken", turn_down(StatusCode::kRankTaken, nonce(3)), false},
       {"it is refused", turn_down(StatusCode::kRefused, nonce(3)), false},
+      {"it is refused, and an acknowledgement of it comes late",
+       [&](Rig& rig) {
+         turn_down(StatusCode::kRefused, nonce(3))(rig);
+         rig.accept(3, nonce(3));
+       },
+       false},
       {"it is acknowledged, and later refused",
        [&](Rig& rig) {
          rig.accept(3, nonce(3));
