@@ -129,12 +129,10 @@ class Asker(Stranger):
                 self.at_once += first == last
 
 
-class Churn:
-    """Creates and leaves one-rank jobs of maximum size at this many bytes per second, in a thread,
-    until the end of the `with` block."""
+class Meanwhile:
+    """Does what _run() does, in a thread, until the end of the `with` block sets _over."""
 
-    def __init__(self, server, bytes_per_s):
-        self._server, self._rate = server, bytes_per_s
+    def __init__(self):
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -145,6 +143,14 @@ class Churn:
     def __exit__(self, *_):
         self._over.set()
         self._thread.join()
+
+
+class Churn(Meanwhile):
+    """Creates and leaves one-rank jobs of maximum size at this many bytes per second."""
+
+    def __init__(self, server, bytes_per_s):
+        super().__init__()
+        self._server, self._rate = server, bytes_per_s
 
     def _run(self):
         with Stranger() as stranger:
@@ -165,24 +171,18 @@ def open_stream(view):
     return stream
 
 
-class Readers:
-    """Keeps this many streams of `atp view` open and reads them, in a thread, until the end of the
-    `with` block. A stream that ends is opened again at once."""
+class Readers(Meanwhile):
+    """Keeps this many streams of `atp view` open and reads them. A stream that ends is opened again
+    at once."""
 
     def __init__(self, view, streams):
+        super().__init__()
         self._view, self._selector = view, selectors.DefaultSelector()
         for _ in range(streams):
             self._open()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
 
     def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
+        super().__exit__()
         for key in self._selector.get_map().values():
             key.fileobj.close()
 

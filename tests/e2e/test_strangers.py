@@ -145,28 +145,44 @@ def streams(port, count):
     readers = [threading.Thread(target=read_on) for _ in range(count)]
     for reader in readers:
         reader.start()
-    yield
-    ends.set()
-    for reader in readers:
-        reader.join()
+    try:
+        yield
+    finally:  # threads that read on would keep the process, too
+        ends.set()
+        for reader in readers:
+            reader.join()
 
 
-def test_readers_of_the_views_stream_keep_no_other_out(cluster, few_descriptors):
+def start_view(cluster):
     cluster.start_server()
     port = free_ports(1)[0]
     view = cluster.start(
         "view", [cluster.atp, "view", "--listen", f"127.0.0.1:{port}", cluster.server_address]
     )
     cluster.wait_until(lambda: "atp view of" in view.output(), "the page", SECONDS)
+    return port, view
+
+
+def next_view(port):
+    """As a browser's page: it asks again when its stream ends, even before its first view."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, StopIteration):
+            with socket.create_connection(("127.0.0.1", port), SECONDS) as stream:
+                stream.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                lines = (line for line in stream.makefile() if line.startswith("data: {"))
+                return json.loads(next(lines)[6:])
+    raise AssertionError(f"no view within {SECONDS} s")
+
+
+def test_readers_of_the_views_stream_keep_no_other_out(cluster, few_descriptors):
+    port, view = start_view(cluster)
     before = len(view.output())
     with streams(port, LIMIT):
         cluster.wait_until(lambda: " streams of " in view.output()[before:], "a crowd", SECONDS)
         times = set()
-        for _ in range(5):  # as a browser: it asks again when its stream ends
-            with socket.create_connection(("127.0.0.1", port), SECONDS) as stream:
-                stream.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                lines = (line for line in stream.makefile() if line.startswith("data: {"))
-                times.add(json.loads(next(lines)[6:])["time_s"])
+        for _ in range(5):
+            times.add(next_view(port)["time_s"])
             time.sleep(0.5)
         assert len(times) > 1, "the page goes on"
         assert len(os.listdir(f"/proc/{view.popen.pid}/fd")) < LIMIT
@@ -175,12 +191,7 @@ def test_readers_of_the_views_stream_keep_no_other_out(cluster, few_descriptors)
 
 
 def test_idle_clients_of_the_view_keep_no_reader_out(cluster, few_descriptors):
-    cluster.start_server()
-    port = free_ports(1)[0]
-    view = cluster.start(
-        "view", [cluster.atp, "view", "--listen", f"127.0.0.1:{port}", cluster.server_address]
-    )
-    cluster.wait_until(lambda: "atp view of" in view.output(), "the page", SECONDS)
+    port, view = start_view(cluster)
     before = len(view.output())
     with idle(port, 10 * LIMIT):
         for _ in range(5):

@@ -23,12 +23,22 @@ std::vector<std::uint64_t> repeated(WorkerScript& s) {
   return sequences;
 }
 
-TEST(PapersRepeats, AreAllResendThroughTheTree) {
-  WorkerConfig config = WorkerScript::default_config();
-  config.plain_repeats = false;
-  WorkerScript s(config);
-  s.join();
-  s.submit({1, 2, 3, 4});
+// One fragment is about to be sent.
+struct PapersRepeats : testing::Test {
+  PapersRepeats() : s(config()) {
+    s.join();
+    s.submit({1, 2, 3, 4});
+  }
+  static WorkerConfig config() {
+    WorkerConfig config = WorkerScript::default_config();
+    config.plain_repeats = false;
+    return config;
+  }
+
+  WorkerScript s;
+};
+
+TEST_F(PapersRepeats, AreAllResendThroughTheTree) {
   ASSERT_EQ(gradients(s.run()).at(0).view().header.flags, 0);
   for (int repeat = 0; repeat < 4; ++repeat) {
     const auto repeats = next_repeats(s);
@@ -42,12 +52,7 @@ TEST(PapersRepeats, AreAllResendThroughTheTree) {
   EXPECT_TRUE(s.worker.attached());
 }
 
-TEST(PapersRepeats, BypassSwitchesWhereTheServerAsksForThat) {
-  WorkerConfig config = WorkerScript::default_config();
-  config.plain_repeats = false;
-  WorkerScript s(config);
-  s.join();
-  s.submit({1, 2, 3, 4});
+TEST_F(PapersRepeats, BypassSwitchesWhereTheServerAsksForThat) {
   const auto sent = gradients(s.run());
   s.nack(sent.at(0), ATP_FLAG_DIRECT);
   const auto repeats = gradients(s.take());
@@ -55,12 +60,7 @@ TEST(PapersRepeats, BypassSwitchesWhereTheServerAsksForThat) {
   EXPECT_EQ(repeats[0].view().header.flags, kResend | ATP_FLAG_DIRECT);
 }
 
-TEST(PapersRepeats, DoNotBlameTheTreeForTheFirstTimeOut) {
-  WorkerConfig config = WorkerScript::default_config();
-  config.plain_repeats = false;
-  WorkerScript s(config);
-  s.join();
-  s.submit({1, 2, 3, 4});
+TEST_F(PapersRepeats, DoNotBlameTheTreeForTheFirstTimeOut) {
   s.run();
   next_repeats(s);
   EXPECT_TRUE(joins(s.run()).empty());
