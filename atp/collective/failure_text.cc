@@ -267,6 +267,12 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "") +
            hint_text(failure);
   }
+  if (failure.moves) {
+    return "not joined within " + seconds_text(context.join_timeout) + ": " + route_text(context) +
+           " answers, but to it each packet of this rank comes from another address or port. "
+           "Something between them translates addresses (NAT): give the rank's host an address "
+           "that nothing translates; a container needs the host's network";
+  }
   const std::string no_answer =
       "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context);
   const bool is_known = failure.unreachable || failure.reason != RefusalReason::kNone;

@@ -72,6 +72,11 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
        "server` running there? Do firewalls let this rank's UDP packets out and the answers in? "
        "On its host, `atp doctor 10.0.0.1:5501,10.0.0.9:5500` tells."},
+      {{.code = FailureCode::kJoinTimeout, .moves = true},
+       "not joined within 30 s: server 10.0.0.9:5500 through switch 10.0.0.1:5501 answers, but to "
+       "it each packet of this rank comes from another address or port. Something between them "
+       "translates addresses (NAT): give the rank's host an address that nothing translates; a "
+       "container needs the host's network"},
       {{.code = FailureCode::kJoinTimeout, .unreachable = true},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501 (connection "
        "refused or host unreachable): is `atp server` running there?"},

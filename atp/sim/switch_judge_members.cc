@@ -251,9 +251,9 @@ void SwitchJudge::expect_no_phantom(const Turn& turn) {
       const bool is_its = is_about_it && applicant.statement.nonce == ack.nonce &&
                           turn.packet.ranks.contains(applicant.rank);
       const Membership& members = tree.membership();
+      const RankSet there = before->membership().behind(applicant.statement.child) - before->left();
       const bool shares_socket =
-          applicant.from_worker &&
-          !before->others_behind(applicant.statement.child, applicant.rank).empty();
+          applicant.from_worker && !(there - RankSet::of(applicant.rank)).empty();
       if (is_its && !shares_socket &&
           (!members.knows(applicant.rank) || members.member(applicant.rank).nonce != ack.nonce)) {
         object("a JOIN_ACK did not make its rank a member");

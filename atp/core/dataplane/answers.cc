@@ -1,5 +1,7 @@
 #include "atp/core/dataplane/answers.h"
 
+#include "atp/core/topology/proof.h"
+
 namespace atp {
 
 bool may_answer(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes,
@@ -77,9 +79,11 @@ void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
   turn_down(turn, in, join, status);
 }
 
-void answer_unproven(SwitchTurn& turn, const Arrival& in, const Join& join, std::uint64_t proof) {
-  send_now(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks,
-           StatusMessage::prove(proof, in.packet.ranks, join.nonce));
+void ask_for_proof(SwitchTurn& turn, const PacketView& packet, std::uint16_t stream,
+                   const Endpoint& child, std::uint64_t nonce) {
+  const std::uint64_t proof = proof_of(turn.config.secret, packet.job(), child);
+  send_now(turn, child, head_to(packet, stream), packet.ranks,
+           StatusMessage::prove(proof, packet.ranks, nonce));
 }
 
 bool answer_question(SwitchTurn& turn, const Arrival& in) {

@@ -26,9 +26,10 @@ void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
-// A JOIN without a right proof. It is not paced: without the answer nobody could join, and it is
-// smaller than a JOIN.
-void answer_unproven(SwitchTurn& turn, const Arrival& in, const Join& join, std::uint64_t proof);
+// Asks whoever sends the JOINs of this rank from there for the right proof. It is not paced:
+// without it nobody could join, and it is smaller than a JOIN.
+void ask_for_proof(SwitchTurn& turn, const PacketView& packet, std::uint16_t stream,
+                   const Endpoint& child, std::uint64_t nonce);
 
 // Answers *are you there* with *here*, or passes it on if it is for a node above; false for any
 // other packet. It answers any sender, since a rank that the switch has forgotten must not take it

@@ -5,7 +5,6 @@
 
 #include "atp/core/dataplane/answers.h"
 #include "atp/core/dataplane/upward.h"
-#include "atp/core/topology/proof.h"
 
 namespace atp {
 namespace {
@@ -151,16 +150,7 @@ void ask_below(SwitchTurn& turn, const Arrival& in, Tree& tree, const StatusMess
   const Endpoint* child = tree.child_of(in.packet.ranks, status.nonce);
   if (child == nullptr) return turn.count(SwitchCounter::kDropNoChildAddressed);
   tree.note_proof(status.proof());
-  const ControlHead head{.bitmap_words = in.packet.header.bitmap_words,
-                         .job = in.packet.job(),
-                         .stream = in.packet.header.stream};
-  const std::uint64_t proof = proof_of(turn.config.secret, in.packet.job(), *child);
-  if (!put_status(turn.out, head, in.packet.ranks,
-                  StatusMessage::prove(proof, in.packet.ranks, status.nonce))) {
-    return;
-  }
-  turn.out.send_to(*child);
-  turn.count(SwitchCounter::kMulticastCopies);
+  ask_for_proof(turn, in.packet, in.packet.header.stream, *child, status.nonce);
 }
 
 void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {

@@ -141,10 +141,9 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
     answer_refused(turn, in, *join, refusal);
   };
 
-  const std::uint64_t proof = proof_of(turn.config.secret, in.packet.job(), in.from);
-  if (join->proof != proof) {
+  if (join->proof != proof_of(turn.config.secret, in.packet.job(), in.from)) {
     turn.count(SwitchCounter::kJoinsUnproven);
-    return answer_unproven(turn, in, *join, proof);
+    return ask_for_proof(turn, in.packet, join->first_stream, in.from, join->nonce);
   }
   if (const Refusal refusal = judge(in, *join)) return refuse(refusal);
   const Rank rank = in.packet.ranks.lowest();

@@ -32,7 +32,7 @@ class JoinSchedule {
   // A node of the path wants another one at once. That happens once for each node of a route, so
   // more often in a row means nothing.
   void prompt(Instant now, const Timing& timing) {
-    if (answered_ || next_ == kNever || prompted_ > kMostPrompts) return;
+    if (answered_ || next_ == kNever || prompted_ >= kMostPrompts) return;
     ++prompted_;
     next_ = now;
     interval_ = timing.join_first;
@@ -55,13 +55,15 @@ class JoinSchedule {
   }
   void stop() { next_ = kNever; }
   Instant last_sent() const { return last_sent_; }
-  bool answered() const { return answered_; }     // the one sent last
+  bool answered() const { return answered_; }  // the one sent last
+  // Whether the last ones were answered, but no node of the path was content with any.
+  bool in_vain() const { return prompted_ >= kMostPrompts; }
   int unanswered() const { return unanswered_; }  // how many were sent since the last answer
 
   bool operator==(const JoinSchedule&) const = default;
 
  private:
-  static constexpr int kMostPrompts = 8;  // as many switches as a route can have, and the server
+  static constexpr int kMostPrompts = 8;  // as many nodes as a route can have, with the server
 
   Duration jitter(std::uint64_t seed) const {
     Random random(seed ^ (static_cast<std::uint64_t>(unanswered_) << 32));

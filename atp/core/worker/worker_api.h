@@ -139,6 +139,7 @@ struct Failure {
       arrived_at;      // kRefused (kRoute): where the JOIN came to a node that it was not meant for
   Endpoint meant_for;  // and the node that it was meant for
   bool unreachable = false;
+  bool moves = false;  // kJoinTimeout: to a node that answers, each JOIN is from another address
   std::uint8_t heard = 0;  // nodes of the route, from the first, that answer through the tree
   bool operator==(const Failure&) const = default;
 };

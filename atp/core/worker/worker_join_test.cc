@@ -270,8 +270,8 @@ TEST(WorkerJoin, ACopyOfAQuestionForAProofIsIgnoredOnTheStraightPath) {
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kStatusIgnored], 1u);
 }
 
-// A route has at most nine nodes. Somebody who asks more often must not get a JOIN each time.
-TEST(WorkerJoin, NineQuestionsInARowAreAnsweredAtOnce) {
+// A route has at most eight nodes. Somebody who asks more often must not get a JOIN each time.
+TEST(WorkerJoin, EightQuestionsInARowAreAnsweredAtOnce) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -280,11 +280,28 @@ TEST(WorkerJoin, NineQuestionsInARowAreAnsweredAtOnce) {
     s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
     sent += joins(s.run()).size();
   }
-  EXPECT_EQ(sent, 9u);
+  EXPECT_EQ(sent, Route::kMaxHops);
   EXPECT_FALSE(joins(s.run_to_timer()).empty()) << "it repeats its JOIN as if nobody had answered";
   s.receive_ack(s.ack(), kTestSwitch);
   s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
   EXPECT_TRUE(joins(s.run()).empty()) << "its last JOIN is answered";
+}
+
+TEST(WorkerJoin, ARankThatOnlyHearsQuestionsForProofsSaysThatItIsTakenForAnother) {
+  for (const int questions : {1, 8}) {
+    WorkerScript s;
+    s.worker.start(s.now);
+    s.run();
+    for (int i = 0; i < questions; ++i) {
+      s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
+      s.run();
+    }
+    while (s.now < Instant{seconds(1)} + seconds(31)) s.run_to_timer();
+    const auto event = s.worker.poll_event();
+    ASSERT_TRUE(event.has_value());
+    EXPECT_EQ(event->failure.code, FailureCode::kJoinTimeout);
+    EXPECT_EQ(event->failure.moves, questions == 8) << questions;
+  }
 }
 
 }  // namespace

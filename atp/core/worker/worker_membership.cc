@@ -183,6 +183,7 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
                                 .ranks = missing_,
                                 .endpoint = server(config),
                                 .unreachable = server_unreachable_,
+                                .moves = tree_join_.in_vain() || straight_join_.in_vain(),
                                 .heard = static_cast<std::uint8_t>(questions_.reach(started_))});
   }
   if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {

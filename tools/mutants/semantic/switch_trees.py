@@ -127,14 +127,14 @@ RULES = [
     Rule(
         "a JOIN needs no proof at a switch",
         RELAY,
-        "if (join->proof != proof) {",
+        "if (join->proof != proof_of(turn.config.secret, in.packet.job(), in.from)) {",
         "if (false) {",
     ),
     Rule(
         "a JOIN without any proof counts at a switch",
         RELAY,
-        "if (join->proof != proof) {",
-        "if (join->proof != 0 && join->proof != proof) {",
+        "if (join->proof != proof_of(",
+        "if (join->proof != 0 && join->proof != proof_of(",
     ),
     Rule(
         "a switch passes on the proof that a child has shown",
@@ -145,8 +145,8 @@ RULES = [
     Rule(
         "a switch passes down the proof that its parent asks for",
         DOWNWARD,
-        "StatusMessage::prove(proof, in.packet.ranks, status.nonce)",
-        "StatusMessage::prove(status.proof(), in.packet.ranks, status.nonce)",
+        "  ask_for_proof(turn, in.packet, in.packet.header.stream, *child, status.nonce);\n",
+        "  send_answer_down(turn, in, tree, status.nonce, &status);\n",
     ),
     Rule(
         "a switch forgets the proof that its parent asks for",

@@ -69,7 +69,7 @@ RULES = [
     Rule(
         "who asks for a proof gets a JOIN each time",
         ATTACHMENT,
-        "next_ == kNever || prompted_ > kMostPrompts",
+        "next_ == kNever || prompted_ >= kMostPrompts",
         "next_ == kNever",
     ),
     Rule(
