@@ -67,7 +67,7 @@ Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   next = std::min({next, tree_lease_end(config), silence_told_at(config), suspicion_end(config),
                    questions_.next(), route_asked_at(config), detaching_told_at_});
   if (state_ == State::kJoining) {
-    next = std::min({next, started_ + config.join_timeout, room_awaited_until(config)});
+    next = std::min({next, started_ + config.join_timeout, refused_until()});
   }
   if (state_ == State::kJoined) next = std::min(next, server_heard_ + lease(config));
   return next;
@@ -175,9 +175,9 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   // Nothing has come through the tree for a lease: start, or continue, detached (§2). At the server
   // the rank's tree lease ends at the same time.
   if (turn.now >= tree_lease_end(config)) change.new_path |= detach(turn).new_path;
-  const Instant joined_by = std::min(started_ + config.join_timeout, room_awaited_until(config));
-  if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
-    change.failure = *no_room_;
+  const Instant joined_by = std::min(started_ + config.join_timeout, refused_until());
+  if (state_ == State::kJoining && turn.now >= joined_by && refused_) {
+    change.failure = refused_->failure;
   } else if (state_ == State::kJoining && turn.now >= joined_by) {
     change.failure = with_hint({.code = FailureCode::kJoinTimeout,
                                 .ranks = missing_,
@@ -261,7 +261,7 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
     agreed_ = *ack;
     state_ = State::kJoined;
     missing_.clear();
-    no_room_.reset();
+    refused_.reset();
     change.agreed = true;
   }
   if (path == Path::kStraight) change.new_path |= judge_tree(turn).new_path;

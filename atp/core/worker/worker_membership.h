@@ -120,13 +120,11 @@ class WorkerMembership {
   void attach(WorkerTurn& turn);
   void join_again(Instant now, const Timing& timing);
   void on_unknown_job(WorkerTurn& turn);
-  void on_prove(WorkerTurn& turn, Path path, const StatusMessage& status);
+  MembershipChange on_prove(WorkerTurn& turn, Path path, const StatusMessage& status);
   MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const Endpoint& by,
                                        const StatusMessage& status);
-  // When a joining worker gives up on a node without room.
-  Instant room_awaited_until(const WorkerConfig& config) const {
-    return no_room_ ? no_room_since_ + lease(config) + config.timing.join_refresh : kNever;
-  }
+  MembershipChange on_contradiction(WorkerTurn& turn, const Failure& refusal);
+  Instant refused_until() const { return refused_ ? refused_->until : kNever; }
 
   State state_ = State::kIdle;
   Attachment attachment_;
@@ -152,8 +150,13 @@ class WorkerMembership {
   bool silence_told_ = false;
   bool repeat_after_join_ = false;  // the tree had forgotten this rank
   RankSet missing_;
-  std::optional<Failure> no_room_;  // while joining: a node has no room for this job now
-  Instant no_room_since_{};
+  // While joining: how and when it ends, unless it joins before.
+  struct Refused {
+    Failure failure;
+    Instant until;
+    bool operator==(const Refused&) const = default;
+  };
+  std::optional<Refused> refused_;
   Instant waiting_since_ = kNever;  // since when there has been no answer but a *waiting for*
   RankSet waiting_named_;           // the ranks named to the application since then
   RankSet named_last_;              // the ranks named to it last, and when

@@ -32,6 +32,13 @@ bool is_in_straight(const StatusMessage& status) {
          status.refusal().reason == RefusalReason::kValueCount;
 }
 
+// What the rank says contradicts what others have said.
+bool is_contradiction(const Failure& refusal) {
+  const bool is_shared =
+      refusal.reason == RefusalReason::kWorldSize || refusal.reason == RefusalReason::kStreams;
+  return is_shared && !refusal.other.empty();
+}
+
 }  // namespace
 
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
@@ -76,8 +83,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       return {};
     case StatusCode::kProve:
       if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return ignored(turn);
-      on_prove(turn, path, status);
-      return {};
+      return on_prove(turn, path, status);
     case StatusCode::kVersions: return on_versions(turn, sender(turn.config, path, hop), status);
     case StatusCode::kOperationMismatch:  // the worker handles it
     case StatusCode::kDetached:
@@ -110,7 +116,7 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
 
 void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status,
                                       bool is_answer) {
-  no_room_.reset();  // the job has room after all: only its ranks get this
+  refused_.reset();  // the job has room after all: only its ranks get this
   // Ranks that disagree are also told about fragments that they have not sent themselves. It is
   // more useful to report that others have not sent what this rank waits for.
   if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
@@ -195,8 +201,9 @@ void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
 
 // The next node of this path asks whether the worker receives what is sent to it, or passes on that
 // question of the node above it. Without a switch both paths lead to the same node.
-void WorkerMembership::on_prove(WorkerTurn& turn, Path path, const StatusMessage& status) {
-  if (!is_meant(turn, status)) return;
+MembershipChange WorkerMembership::on_prove(WorkerTurn& turn, Path path,
+                                            const StatusMessage& status) {
+  if (!is_meant(turn, status)) return {};
   turn.count(WorkerCounter::kProveReceived);
   if (has_switch(turn.config)) {
     proofs_[static_cast<std::size_t>(path)] = status.proof();
@@ -204,6 +211,19 @@ void WorkerMembership::on_prove(WorkerTurn& turn, Path path, const StatusMessage
     proofs_.fill(status.proof());
   }
   (path == Path::kTree ? tree_join_ : straight_join_).prompt(turn.now, turn.config.timing);
+  const bool ends = path == Path::kStraight && refused_ && is_contradiction(refused_->failure);
+  return ends ? on_contradiction(turn, refused_->failure) : MembershipChange{};
+}
+
+// The tree has refused this rank because its JOIN contradicts those of others. They learn why it
+// does not come from the server, so this rank goes as soon as the server can know.
+MembershipChange WorkerMembership::on_contradiction(WorkerTurn& turn, const Failure& refusal) {
+  if (proofs_[static_cast<std::size_t>(Path::kStraight)] != 0) {
+    send_join(turn, Path::kStraight);
+    return MembershipChange::failed(refusal);
+  }
+  if (!refused_) refused_ = {refusal, turn.now + turn.config.timing.join_refresh};
+  return {};
 }
 
 // The refusal of a key has no tag, so whoever has seen this rank's nonce can forge it.
@@ -234,7 +254,8 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     return {};
   }
   const bool is_bad_tree = joined() || !attached() || is_full || is_in_straight(status);
-  const bool detaches = path == Path::kTree && has_switch(turn.config) && is_bad_tree;
+  const bool is_by_tree = path == Path::kTree && has_switch(turn.config);
+  const bool detaches = is_by_tree && is_bad_tree;
   // A server refuses only JOINs that begin a job for lack of room: this answers an earlier one.
   if (!detaches && is_full && joined()) return ignored(turn);
   Failure failure;
@@ -258,13 +279,14 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   }
   // A job that has just crashed keeps its place until its leases have ended.
   if (is_full && state_ == State::kJoining) {
-    if (!no_room_) {
-      no_room_since_ = turn.now;
+    if (!refused_) {
+      refused_ = {failure, turn.now + lease(turn.config) + turn.config.timing.join_refresh};
       turn.events.push_news({.kind = EventKind::kNoRoom, .failure = failure});
     }
-    no_room_ = failure;
+    refused_->failure = failure;
     return {};
   }
+  if (is_by_tree && is_contradiction(failure)) return on_contradiction(turn, failure);
   return MembershipChange::failed(failure);
 }
 

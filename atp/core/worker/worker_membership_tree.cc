@@ -107,7 +107,7 @@ MembershipChange WorkerMembership::detach(WorkerTurn& turn, const Failure& refus
 void WorkerMembership::tell_of_detaching(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
   detaching_told_at_ = kNever;
-  if (attached() || !in_job() || no_room_) return;
+  if (attached() || !in_job() || refused_) return;
   detaching_told_ = true;
   Event event{.kind = EventKind::kDetached, .answered_before = tree_heard_ != kNever};
   if (refused_by_tree_ != Failure{}) {

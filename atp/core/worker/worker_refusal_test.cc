@@ -112,6 +112,67 @@ TEST(WorkerRefusal, ARefusalThatWasMeantForAnotherNodeCountsOnlyFromThatNode) {
   }
 }
 
+// Its switch refuses it; the ranks that it contradicts learn why it does not come from the server,
+// which believes only a JOIN with a proof.
+TEST(WorkerRefusal, ARankThatContradictsOthersEndsOnceTheServerCanKnow) {
+  enum class Proof : std::uint8_t { kBefore, kAfter, kNever };
+  struct Row {
+    const char* name;
+    Refusal refusal;
+    Proof proof;
+    bool ends_at_once;
+    std::size_t straight_joins;  // with the proof, before it ends
+  };
+  const Refusal size{RefusalReason::kWorldSize, 4, 3, RankSet::of(0)};
+  const Refusal streams{RefusalReason::kStreams, 4, 3, RankSet::of(0)};
+  const Row rows[] = {
+      {"the server's proof came first", size, Proof::kBefore, true, 1},
+      {"the proof comes after the refusal", size, Proof::kAfter, false, 1},
+      {"other streams, and the proof comes later", streams, Proof::kAfter, false, 1},
+      {"the server does not answer", size, Proof::kNever, false, 0},
+      {"nobody else is concerned", {RefusalReason::kWorldSize}, Proof::kNever, true, 0},
+      {"a socket is no contradiction at the server",
+       {RefusalReason::kSocket, 0, 0, RankSet::of(0)},
+       Proof::kNever,
+       true,
+       0},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    WorkerScript s;
+    s.worker.start(s.now);
+    s.run();
+    const auto prove = [&] {
+      s.receive_status(StatusMessage::prove(9, RankSet::of(1), WorkerScript::kNonce), kTestServer);
+    };
+    if (row.proof == Proof::kBefore) prove();
+    s.receive_status(StatusMessage::refused(row.refusal, RankSet::of(1), WorkerScript::kNonce),
+                     kTestSwitch);
+    auto event = s.worker.poll_event();
+    EXPECT_EQ(event.has_value(), row.ends_at_once);
+    const Instant refused = s.now;
+    if (row.proof == Proof::kAfter) {
+      prove();
+      event = s.worker.poll_event();
+      EXPECT_TRUE(event.has_value());
+    }
+    std::size_t proven = 0;
+    for (const SentPacket& sent : joins(s.take())) {
+      proven += sent.to == kTestServer && Join::read(sent.view().body)->proof == 9 ? 1 : 0;
+    }
+    EXPECT_EQ(proven, row.straight_joins);
+    while (!event) {
+      s.run_to_timer();
+      event = s.worker.poll_event();
+      EXPECT_LE(s.now - refused, seconds(1));
+    }
+    EXPECT_EQ(event->failure.code, FailureCode::kRefused);
+    EXPECT_EQ(event->failure.reason, row.refusal.reason);
+    EXPECT_EQ(event->failure.endpoint, kTestSwitch);
+    EXPECT_EQ(s.now - refused >= seconds(1), row.proof == Proof::kNever && !row.ends_at_once);
+  }
+}
+
 StatusMessage no_room() {
   return StatusMessage::refused({RefusalReason::kTooManyJobs, 256}, RankSet::of(1),
                                 WorkerScript::kNonce);

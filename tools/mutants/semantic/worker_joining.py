@@ -42,6 +42,24 @@ RULES = [
         "return server_heard_ + lease(config) / 2;",
     ),
     Rule(
+        "a rank that contradicts others goes before the server can know",
+        STATUS,
+        "  if (is_by_tree && is_contradiction(failure)) return on_contradiction(turn, failure);\n",
+        "",
+    ),
+    Rule(
+        "a rank that has learned the server's proof does not use it before it goes",
+        STATUS,
+        "    send_join(turn, Path::kStraight);\n    return MembershipChange::failed(refusal);",
+        "    return MembershipChange::failed(refusal);",
+    ),
+    Rule(
+        "a rank that was refused waits for the server's proof without end",
+        STATUS,
+        "refused_ = {refusal, turn.now + turn.config.timing.join_refresh};",
+        "refused_ = {refusal, kNever};",
+    ),
+    Rule(
         "a worker shows the proof of one path on the other",
         STATUS,
         "    proofs_[static_cast<std::size_t>(path)] = status.proof();\n",
@@ -63,7 +81,7 @@ RULES = [
     Rule(
         "a worker shows a proof that was meant for another socket",
         STATUS,
-        "  if (!is_meant(turn, status)) return;\n  turn.count(WorkerCounter::kProveReceived);\n",
+        "  if (!is_meant(turn, status)) return {};\n  turn.count(WorkerCounter::kProveReceived);\n",
         "  turn.count(WorkerCounter::kProveReceived);\n",
     ),
     Rule(
@@ -82,8 +100,8 @@ RULES = [
         "a copy of a question for a proof counts on the straight path",
         STATUS,
         "      if (path == Path::kStraight && has_switch(turn.config) && !is_answer) return "
-        "ignored(turn);\n      on_prove(",
-        "      on_prove(",
+        "ignored(turn);\n      return on_prove(",
+        "      return on_prove(",
     ),
     Rule("leaving never gives up", MEMBERSHIP, "if (turn.now >= left_by_) {", "if (false) {"),
     Rule(
@@ -216,7 +234,7 @@ RULES = [
     Rule(
         "a worker takes a draining server for a silent switch",
         MEMBERSHIP_TREE,
-        "if (attached() || !in_job() || no_room_) return;",
+        "if (attached() || !in_job() || refused_) return;",
         "if (attached() || !in_job()) return;",
     ),
 ]
