@@ -55,17 +55,22 @@ void Shares::weigh(Entry& entry, std::uint32_t weight) {
   entry.said = {};
 }
 
+std::uint32_t Shares::part(Id id) const {
+  if (!has_parts()) return limit(id);
+  const Entry& entry = entries_[id];
+  const std::uint32_t part = std::min(part_of(entry), entry.share.quota);
+  if (entry.tenant == kNoTenant) return part;
+  const TenantShare& tenant = tenants_[entry.tenant];
+  return std::min(part, std::max(1u, tenant.quota / std::max(1u, tenant.jobs_with_trees)));
+}
+
 // The part of a tenant's job is not kept: it depends on the tenant's other jobs, too.
-std::uint8_t Shares::say_part(const Entry& entry, std::uint64_t all) const {
+std::uint8_t Shares::say_part(Id id, std::uint64_t all) const {
   if (!has_parts()) return 0;
-  std::uint32_t part = std::min(part_of(entry), entry.share.quota);
-  if (entry.tenant != kNoTenant) {
-    const TenantShare& tenant = tenants_[entry.tenant];
-    part = std::min(part, std::max(1u, tenant.quota / std::max(1u, tenant.jobs_with_trees)));
-    return atp_part_code(part);
-  }
-  entry.said = {all, atp_part_code(part)};
-  return entry.said.code;
+  const Entry& entry = entries_[id];
+  const std::uint8_t code = atp_part_code(part(id));
+  if (entry.tenant == kNoTenant) entry.said = {all, code};
+  return code;
 }
 
 void Shares::leave_tenant(Id id) {

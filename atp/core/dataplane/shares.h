@@ -63,15 +63,13 @@ class Shares {
     share.quota = std::min(share.quota, share.held + left);
     return share;
   }
-  // The job's part of the aggregators; its region without parts.
-  std::uint32_t part(Id id) const {
-    return has_parts() ? part_of(entries_[id]) : entries_[id].share.size;
-  }
-  // What a PARAMETER of the job is to say of its part (§3, *Header*, rule 8).
+  // How many aggregators the job may hold while others contend for them.
+  std::uint32_t part(Id id) const;
+  // What a PARAMETER of the job is to say of that (§3, *Header*, rule 8).
   std::uint8_t part_to_say(Id id) const {
     const Entry& entry = entries_[id];
     const std::uint64_t all = weight_with(entry);
-    return entry.said.all == all ? entry.said.code : say_part(entry, all);
+    return entry.said.all == all ? entry.said.code : say_part(id, all);
   }
   // The most that the switch's options let it hold, whatever others hold.
   std::uint32_t limit(Id id) const {
@@ -152,7 +150,7 @@ class Shares {
     const std::uint64_t part = aggregators_ * std::uint64_t{entry.weight} / weight_with(entry);
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, part));
   }
-  std::uint8_t say_part(const Entry& entry, std::uint64_t all) const;
+  std::uint8_t say_part(Id id, std::uint64_t all) const;
   void weigh(Entry& entry, std::uint32_t weight);
   Id entry_of(const JobKey& job);
   void leave_tenant(Id id);

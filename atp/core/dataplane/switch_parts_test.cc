@@ -78,7 +78,16 @@ std::uint32_t said(Jobs& rig, std::uint32_t job, std::uint64_t sequence, std::ui
   return sent.empty() ? 0 : atp_part_of(sent[0].bytes[ATP_AT_PART]);
 }
 
-TEST(SwitchParts, AParameterSaysHowManyAggregatorsTheJobMayHave) {
+// What the switch's status says.
+std::uint32_t part(const Jobs& rig, std::uint32_t job) {
+  std::uint32_t part = 0;
+  rig.node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    if (tree.job().job == job) part = rig.node.shares().part(tree.share());
+  });
+  return part;
+}
+
+TEST(SwitchParts, AParameterAndTheStatusSayHowManyAggregatorsTheJobMayHave) {
   struct Row {
     const char* name;
     SharingConfig sharing;
@@ -87,21 +96,24 @@ TEST(SwitchParts, AParameterSaysHowManyAggregatorsTheJobMayHave) {
     unsigned others;            // that have claimed
     std::uint32_t came;
     std::uint32_t said;
+    std::uint32_t part;  // as its status says
   };
   const Row rows[] = {
-      {"a job alone may have all", {}, 1, 0, 0, 0, 64},
-      {"two jobs have half each", {}, 1, 0, 1, 0, 32},
-      {"three have a third", {}, 1, 0, 2, 0, 21},
-      {"by weight", {}, 3, 0, 1, 0, 48},
-      {"a switch further up has fewer", {}, 1, 0, 1, 20, 20},
-      {"a switch further up has more", {}, 1, 0, 1, 40, 32},
-      {"no more than its quota", {.quota = 10}, 1, 0, 1, 0, 10},
-      {"its quota is more", {.quota = 40}, 1, 0, 1, 0, 32},
-      {"half of what its tenant's two jobs may hold", {}, 1, 9, 0, 0, 4},
-      {"but at least one", {}, 1, 1, 0, 0, 1},
-      {"nothing, first come, first served", {.first_come = true}, 1, 0, 1, 0, 0},
-      {"what came, first come, first served", {.first_come = true}, 1, 0, 1, 20, 20},
-      {"nothing with regions", {.partitions = 4}, 1, 0, 1, 0, 0},
+      {"a job alone may have all", {}, 1, 0, 0, 0, 64, 64},
+      {"two jobs have half each", {}, 1, 0, 1, 0, 32, 32},
+      {"three have a third", {}, 1, 0, 2, 0, 21, 21},
+      {"by weight", {}, 3, 0, 1, 0, 48, 48},
+      {"a switch further up has fewer", {}, 1, 0, 1, 20, 20, 32},
+      {"a switch further up has more", {}, 1, 0, 1, 40, 32, 32},
+      {"no more than its quota", {.quota = 10}, 1, 0, 1, 0, 10, 10},
+      {"its quota is more", {.quota = 40}, 1, 0, 1, 0, 32, 32},
+      {"half of what its tenant's two jobs may hold", {}, 1, 9, 0, 0, 4, 4},
+      {"but at least one", {}, 1, 1, 0, 0, 1, 1},
+      {"nothing, first come, first served", {.first_come = true}, 1, 0, 1, 0, 0, 64},
+      {"what came, first come, first served", {.first_come = true}, 1, 0, 1, 20, 20, 64},
+      {"nothing with regions", {.partitions = 4}, 1, 0, 1, 0, 0, 16},
+      {"all of its tenant's, first come, first served", {.first_come = true}, 1, 9, 0, 0, 0, 9},
+      {"a quota that is less than a region", {.partitions = 4, .quota = 9}, 1, 0, 1, 0, 0, 9},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -114,6 +126,7 @@ TEST(SwitchParts, AParameterSaysHowManyAggregatorsTheJobMayHave) {
     ASSERT_TRUE(rig.keeps(1, 0));
     for (unsigned other = 0; other < row.others; ++other) ASSERT_TRUE(rig.keeps(2 + other, 0));
     EXPECT_EQ(said(rig, 1, 0, atp_part_code(row.came)), row.said);
+    EXPECT_EQ(part(rig, 1), row.part);
   }
 }
 

@@ -199,14 +199,14 @@ PARTS = [
     Rule(
         "a tenant's jobs keep the part that was said first",
         "atp/core/dataplane/shares.cc",
-        "    return atp_part_code(part);\n",
-        "",
+        "  if (entry.tenant == kNoTenant) entry.said",
+        "  entry.said",
     ),
     Rule(
         "the part that is said may be more than the quota",
         "atp/core/dataplane/shares.cc",
-        "std::uint32_t part = std::min(part_of(entry), entry.share.quota);",
-        "std::uint32_t part = part_of(entry);",
+        "const std::uint32_t part = std::min(part_of(entry), entry.share.quota);",
+        "const std::uint32_t part = part_of(entry);",
     ),
     Rule(
         "each of a tenant's jobs may have all of its aggregators",
