@@ -71,6 +71,8 @@ def test_both_count_what_happens(cluster, nodes):
     assert nodes.server.value("atp_server_fragments_completed_total") > 0
     assert nodes.switch.value("atp_switch_gradients_summed_total") > 0
     assert nodes.switch.value("atp_switch_aggregators") == 16384
+    assert nodes.switch.value("atp_switch_aggregators_enough") >= 16384
+    assert nodes.switch.value("atp_job_aggregators_gain_ratio", job_id=str(cluster.job)) < 1
     first = nodes.server.value("atp_job_fragments_total")
     cluster.wait_until(lambda: nodes.server.value("atp_job_fragments_total") > first, "new sums")
 

@@ -75,7 +75,10 @@ def test_two_jobs_share_few_aggregators_and_the_status_says_how(cluster):
         of = {job["job"]: job["aggregators"] for job in status["jobs"]}
         held.update(job for job, its in of.items() if its["held"] > 0)
         assert all(its["part"] in (8, 16) and its["limit"] == 16 for its in of.values())
-        return held == {7, 8} and all(its["collided"] > 0 for its in of.values())
+        share = {job: its["collided"] / max(1, its["gradients"]) for job, its in of.items()}
+        assert all(its["gain"] == pytest.approx(3 * share[job]) for job, its in of.items())
+        assert (status["aggregators"]["enough"] > 16) == any(share.values())
+        return held == {7, 8} and all(share.values())
 
     cluster.wait_until(both_have_held_and_collided, "collisions of both jobs", SECONDS)
     for ranks in jobs.values():

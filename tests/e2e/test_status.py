@@ -161,8 +161,8 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 2, "world_size": 4},
         **{"parent": "127.0.0.1:5500", "joined": [0, 1, 2, 3], "detached": [], "left": []},
         "aggregators": {
-            **{"held": 12, "limit": 16_384, "part": 16_384, "weight": 1},
-            **{"gradients": 10_000, "collided": 0},
+            **{"held": 12, "part": 16_384, "weight": 1},
+            **{"gradients": 10_000, "collided": 0, "gain": 0.21},
         },
         "stuck": {
             **{"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},
@@ -179,7 +179,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
     switch = {
         **{"role": "switch", "listen": "127.0.0.1:5501", "version": "0.1.0", "jobs": [job]},
         **{"sums_completed": 48_213, "collisions": 17, "drops": {}},
-        "aggregators": {"total": 16_384, "held": 12},
+        "aggregators": {"total": 16_384, "held": 12, "enough": 32_768},
     }
 
     def printed():
@@ -193,7 +193,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
     assert printed() == f"{before}\n{stuck}{late}{dropped}\n"
     job["stuck"], job["lateness"] = None, []
     assert printed() == table
-    job["children"], job["aggregators"]["collided"] = 8, 300
+    job["aggregators"]["collided"] = 300
     assert shown(page, "aggregators are scarce") in printed()
 
 

@@ -168,10 +168,13 @@ class Writer {
     write_of_jobs("atp_job_aggregators", "held", "aggregators");
     write_of_jobs("atp_job_aggregators_region", "size", "aggregators");
     write_of_jobs("atp_job_aggregators_part", "part", "aggregators");
+    write_of_jobs("atp_job_aggregators_gain_ratio", "gain", "aggregators");
     write_of_jobs("atp_job_gradients_total", "gradients", "aggregators");
     write_of_jobs("atp_job_gradients_collided_total", "collided", "aggregators");
     begin("atp_switch_aggregators");
     out_.sample({}, number(status_.at("aggregators"), "total"));
+    begin("atp_switch_aggregators_enough");
+    out_.sample({}, number(status_.at("aggregators"), "enough"));
   }
 
   void write_counter(const MetricInfo& info) {

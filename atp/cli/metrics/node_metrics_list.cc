@@ -41,12 +41,19 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_job_aggregators_region", kGauge, "Aggregators in the region that a job may use.", kSwitch,
      kOfJob},
     {"atp_job_aggregators_part", kGauge,
-     "A job's part of the aggregators while jobs contend for them.", kSwitch, kOfJob},
+     "How many aggregators a job may hold while jobs contend for them.", kSwitch, kOfJob},
+    {"atp_job_aggregators_gain_ratio", kGauge,
+     "How much faster a job could be with enough aggregators, at most: 0.2 is 20 %.", kSwitch,
+     kOfJob},
     {"atp_job_gradients_total", kCounter, "GRADIENTs of a job that looked for an aggregator.",
      kSwitch, kOfJob},
     {"atp_job_gradients_collided_total", kCounter,
      "Those that found no aggregator and were passed on: scarcity.", kSwitch, kOfJob},
     {"atp_switch_aggregators", kGauge, "Aggregators of the switch.", kSwitch},
+    {"atp_switch_aggregators_enough", kGauge,
+     "How many would have been enough for all GRADIENTs so far; as many as it has if none "
+     "collided.",
+     kSwitch},
 
     // Activity of a switch.
     {"atp_switch_aggregators_in_use", kGauge, "Aggregators that hold a sum or its result.", kSwitch,

@@ -42,10 +42,11 @@ Json counters_of() {
 Json status(const std::string& role) {
   Json status = Json::parse(R"({"role": "", "listen": "10.0.0.1:5501", "version": "1.2",
     "draining": false,
-    "aggregators": {"total": 4096}, "jobs": [
+    "aggregators": {"total": 4096, "enough": 8192}, "jobs": [
       {"job": 7, "incarnation": 4, "first_stream": 0, "world_size": 3, "fragments": 12,
        "joined": [0, 1], "left": [2], "stuck": null, "lateness": [],
-       "aggregators": {"held": 5, "size": 4096, "part": 2048, "gradients": 90, "collided": 9}}]})");
+       "aggregators": {"held": 5, "size": 4096, "part": 2048, "gradients": 90, "collided": 9,
+                       "gain": 0.2}}]})");
   status["role"] = role;
   status["counters"] =
       role == "switch" ? counters_of<SwitchCounter>() : counters_of<ServerCounter>();
@@ -124,12 +125,14 @@ TEST(NodeMetrics, ReportStatesStuckRanksAndLateRanks) {
   }
 }
 
-TEST(NodeMetrics, SayWhatAJobGetsOfASwitchsAggregators) {
+TEST(NodeMetrics, SayWhatAJobGetsOfASwitchsAggregatorsAndWhatMoreWouldBring) {
   const std::string text = text_of(status("switch"));
   const std::string job = R"({job_id="7",incarnation="4",first_stream="0"} )";
   for (const std::string& line :
        {"atp_job_aggregators" + job + "5", "atp_job_aggregators_part" + job + "2048",
-        "atp_job_gradients_total" + job + "90", "atp_job_gradients_collided_total" + job + "9"}) {
+        "atp_job_aggregators_gain_ratio" + job + "0.2",
+        std::string("atp_switch_aggregators_enough 8192"), "atp_job_gradients_total" + job + "90",
+        "atp_job_gradients_collided_total" + job + "9"}) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
 }

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
 
 #include "atp/cli/command/command.h"
+#include "atp/cli/node/scarcity.h"
 #include "atp/driver/udp/address.h"
 #include "atp/wire/host_text.h"
 
@@ -150,7 +152,33 @@ Json json_of(const JobSummary& job, Instant now) {
   return json;
 }
 
-Json json_of(const Tree& tree, const atp_share& share, const Shares& shares, Instant now) {
+// What a job has wanted of a switch through all of its trees.
+using WantedByJob = std::map<Shares::Id, Wanted>;
+
+WantedByJob wanted_by_job(const SwitchNode& node) {
+  WantedByJob wanted;
+  node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    const Demand& demand = tree.demand();
+    wanted[tree.share()].add(static_cast<double>(demand.found + demand.collided),
+                             static_cast<double>(demand.collided));
+  });
+  return wanted;
+}
+
+Json json_of(const SwitchConfig& config, std::size_t held, const WantedByJob& wanted) {
+  Wanted of_all;
+  for (const auto& [share, of_job] : wanted) of_all.add(of_job.gradients, of_job.collided);
+  return {{"total", config.aggregators},
+          {"held", held},
+          {"enough", enough_aggregators(config.aggregators, of_all)},
+          {"partitions", config.sharing.partitions},
+          {"quota", config.sharing.quota},
+          {"places", config.places},
+          {"first_come", config.sharing.first_come}};
+}
+
+Json json_of(const Tree& tree, const atp_share& share, const SwitchNode& node, const Wanted& wanted,
+             Instant now) {
   Json json = job_head(tree.job(), tree.streams().first, tree.streams().count, tree.world_size());
   json["parent"] = to_string(tree.parent());
   json["values_per_fragment"] = tree.value_count();
@@ -161,17 +189,21 @@ Json json_of(const Tree& tree, const atp_share& share, const Shares& shares, Ins
   json["left"] = json_of(tree.left());
   json["stuck"] = json_of(stuck_ranks_of(tree, now));
   json["lateness"] = json_of(tree.lateness().of_ranks());
-  json["children"] = tree.membership().children().size();
+  const std::size_t children = tree.membership().children().size();
+  json["children"] = children;
   const Demand& demand = tree.demand();
+  const Shares& shares = node.shares();
+  const std::uint32_t limit = shares.limit(tree.share());
   json["aggregators"] = {{"first", share.first},
                          {"size", share.size},
                          {"quota", share.quota},
-                         {"limit", shares.limit(tree.share())},
+                         {"limit", limit},
                          {"part", shares.part(tree.share())},
                          {"weight", shares.weight(tree.share())},
                          {"held", share.held},
                          {"gradients", demand.found + demand.collided},
-                         {"collided", demand.collided}};
+                         {"collided", demand.collided},
+                         {"gain", gain_of(wanted, children, limit, node.config().aggregators)}};
   return json;
 }
 
@@ -324,18 +356,14 @@ StatusDocument status_of(std::string_view role, std::string_view listen, const S
                          Instant now, const CounterSnapshot& counters, const Keyring* keys) {
   const Counters<SwitchCounter>& own = node.counters();
   Json json = head(role, listen, node.draining());
-  json["aggregators"] = {{"total", node.config().aggregators},
-                         {"held", node.aggregators_in_use()},
-                         {"partitions", node.config().sharing.partitions},
-                         {"quota", node.config().sharing.quota},
-                         {"places", node.config().places},
-                         {"first_come", node.config().sharing.first_come}};
+  const WantedByJob wanted = wanted_by_job(node);
+  json["aggregators"] = json_of(node.config(), node.aggregators_in_use(), wanted);
   json["sums_completed"] = own[SwitchCounter::kCompleteSumsSent];
   json["gradients_summed"] = own[SwitchCounter::kGradientsSummed];
   json["collisions"] = own[SwitchCounter::kCollisions];
   Json jobs = Json::array();
   node.for_each_tree([&](const Tree& tree, const atp_share& share) {
-    jobs.push_back(json_of(tree, share, node.shares(), now));
+    jobs.push_back(json_of(tree, share, node, wanted.at(tree.share()), now));
     add_tenant(jobs.back(), keys, tree.job());
   });
   return finish(std::move(json), std::move(jobs), counters);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "atp/core/dataplane/switch_jobs_test.h"
+
 namespace atp {
 namespace {
 
@@ -22,6 +26,43 @@ TEST(CounterWatch, ReportsEachRiseOnce) {
   EXPECT_THAT(watch.lines({{"leaves", 2}}), IsEmpty());
   EXPECT_THAT(watch.lines({{"leaves", 3}}), ElementsAre("1 rank left (3 so far)"));
   EXPECT_THAT(watch.lines({{"leaves", 7}}), ElementsAre("4 ranks left (7 so far)"));
+}
+
+// Jobs of two children each that share a switch of eight aggregators.
+TEST(SwitchStatus, SaysWhatMoreAggregatorsWouldBringToEachJob) {
+  struct Row {
+    const char* name;
+    SharingConfig sharing;
+    std::uint64_t sent[2];  // fragments, by the first job and then by the second
+    double gains[2];
+    std::uint64_t enough;
+  };
+  const Row rows[] = {
+      {"all have found one", {}, {4, 4}, {0, 0}, 8},
+      {"half of one job's have not", {}, {16, 0}, {0.5, 0}, 32},
+      {"one job holds all, and none is left for the other", {}, {8, 8}, {0, 1}, 32},
+      {"a quota binds both", {.quota = 4}, {8, 8}, {0, 0}, 32},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    SwitchConfig config = rig::sharing(row.sharing, nullptr);
+    config.aggregators = 8;
+    config.places = kMostPlaces;
+    rig::Jobs rig(config, [](std::uint32_t) -> std::uint16_t { return 0; });
+    for (const std::uint32_t job : {0, 1}) rig.enter(job);
+    rig.enter(0, rig::kJob.incarnation + 1);  // which sends nothing, and shares what the first has
+    for (const std::uint32_t job : {0, 1}) {
+      for (std::uint64_t sequence = 0; sequence < row.sent[job]; ++sequence) {
+        rig.send(job, 0, sequence);
+      }
+    }
+    const auto status = status_of("switch", "10.0.0.1:5501", rig.node, rig.now, {}, nullptr);
+    EXPECT_EQ(status->at("aggregators").at("enough"), row.enough);
+    EXPECT_EQ(status->at("jobs").size(), 3u);
+    for (const auto& job : status->at("jobs")) {
+      EXPECT_EQ(job.at("aggregators").at("gain"), row.gains[job.at("job").get<int>()]) << job;
+    }
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +14,7 @@
 #include "atp/base/text.h"
 #include "atp/cli/command/text_table.h"
 #include "atp/cli/node/drain.h"
+#include "atp/cli/node/scarcity.h"
 #include "atp/config/text/plain_text.h"
 
 namespace atp {
@@ -200,17 +200,11 @@ std::string server_text(const json& status) {
          table.text() + failure_lines(status) + stuck_lines(status) + lateness_lines(status);
 }
 
-// A job's gradients that looked for an aggregator; absent in the status of earlier releases.
-struct Wanted {
-  double gradients = 0;
-  double collided = 0;
-
-  void add(const json& job) {
-    gradients += job.at("aggregators").value("gradients", 0.0);
-    collided += job.at("aggregators").value("collided", 0.0);
-  }
-  double share() const { return gradients > 0 ? collided / gradients : 0; }
-};
+// Both numbers are absent in the status of earlier releases.
+void add(const json& job, Wanted& wanted) {
+  const json& aggregators = job.at("aggregators");
+  wanted.add(aggregators.value("gradients", 0.0), aggregators.value("collided", 0.0));
+}
 
 // "12,288 (weight 3)"
 std::string part(const json& job) {
@@ -222,29 +216,18 @@ std::string part(const json& job) {
 
 std::string collided(const json& job) {
   Wanted wanted;
-  wanted.add(job);
+  add(job, wanted);
   return wanted.gradients > 0 ? fmt::format("{:.1f} %", 100 * wanted.share()) : "-";
 }
 
-// How many aggregators would leave some free if what found none had got one.
-std::uint64_t enough_aggregators(const json& status) {
-  constexpr double kMost = 1 << 23;  // half of what a switch may have
-  Wanted all;
-  for (const json& job : status.at("jobs")) all.add(job);
-  const auto total = static_cast<double>(number(status.at("aggregators"), "total"));
-  const double wanted = total * all.gradients / std::max(1.0, all.gradients - all.collided);
-  return std::bit_floor(static_cast<std::uint64_t>(std::clamp(wanted, 1.0, kMost))) * 2;
-}
-
-// "; with 32,768 (now 16,384): at most 21 % faster"; empty if the job is bound by an option.
-// docs/status.md has the formula.
-std::string gain(const json& status, const json& job, const Wanted& wanted) {
-  const std::uint64_t total = number(status.at("aggregators"), "total");
-  if (number(job.at("aggregators"), "limit") != total) return "";
-  const auto children = static_cast<double>(number(job, "children"));
-  return fmt::format("; with {} (now {}): at most {:.0f} % faster",
-                     with_commas(enough_aggregators(status)), with_commas(total),
-                     100 * wanted.share() * std::max(children - 1, 0.0));
+// "; with 32,768 (now 16,384): at most 21 % faster"; empty if the job would gain nothing, or the
+// node's release does not say.
+std::string gain(const json& status, const json& job) {
+  const double gain = job.at("aggregators").value("gain", 0.0);
+  if (gain <= 0) return "";
+  const json& aggregators = status.at("aggregators");
+  return fmt::format("; with {} (now {}): at most {:.0f} % faster", counted(aggregators, "enough"),
+                     counted(aggregators, "total"), 100 * gain);
 }
 
 // "  aggregators are scarce: 3.0 % of the gradients of job 7 found none; with …", one line per job,
@@ -252,7 +235,7 @@ std::string gain(const json& status, const json& job, const Wanted& wanted) {
 std::string scarcity_lines(const json& status) {
   constexpr double kWorthALine = 0.01;
   std::map<std::string, Wanted> of_jobs;
-  for (const json& job : status.at("jobs")) of_jobs[name_of(job)].add(job);
+  for (const json& job : status.at("jobs")) add(job, of_jobs[name_of(job)]);
   std::string text;
   for (const json& job : status.at("jobs")) {
     const auto found = of_jobs.find(name_of(job));
@@ -260,7 +243,7 @@ std::string scarcity_lines(const json& status) {
     if (found->second.share() > kWorthALine) {
       text +=
           fmt::format("  aggregators are scarce: {:.1f} % of the gradients of {} found none{}\n",
-                      100 * found->second.share(), found->first, gain(status, job, found->second));
+                      100 * found->second.share(), found->first, gain(status, job));
     }
     of_jobs.erase(found);
   }

@@ -14,7 +14,7 @@ using nlohmann::json;
 json switch_status() {
   return json::parse(R"({
     "role": "switch", "listen": "10.0.0.1:5501", "version": "1.2.3",
-    "aggregators": {"total": 1024, "held": 12}, "sums_completed": 1000, "collisions": 0,
+    "aggregators": {"total": 1024, "held": 12, "enough": 2048}, "sums_completed": 1000, "collisions": 0,
     "jobs": [{"job": 7, "incarnation": 3, "first_stream": 0, "streams": 2, "world_size": 4,
               "parent": "10.0.0.9:5500", "joined": [0, 1], "detached": [2], "left": [],
               "aggregators": {"held": 12}}],
@@ -35,18 +35,20 @@ TEST(StatusText, ShowsASwitchAsATable) {
 TEST(StatusText, SaysWhichJobsFoundTooFewAggregatorsAndWhatMoreWouldBring) {
   json status = switch_status();
   json& job = status["jobs"][0];
-  job["children"] = 8;
-  job["aggregators"] = {{"held", 12},  {"limit", 1024},     {"part", 768},
-                        {"weight", 3}, {"gradients", 1000}, {"collided", 30}};
+  job["aggregators"] = {{"held", 12},        {"part", 768},    {"weight", 3},
+                        {"gradients", 1000}, {"collided", 30}, {"gain", 0.21}};
   std::string table = status_table(status);
   EXPECT_NE(table.find("  768 (weight 3)     3.0 %  10.0.0.9:5500"), table.npos) << table;
   const std::string line =
       "  aggregators are scarce: 3.0 % of the gradients of job 7 found none; with 2,048 (now "
       "1,024): at most 21 % faster\n";
   EXPECT_NE(table.find(line), table.npos) << table;
-  job["aggregators"]["limit"] = 100;
+  job["aggregators"]["gain"] = 0;
   table = status_table(status);
-  EXPECT_NE(table.find("of job 7 found none\n"), table.npos) << "a quota binds it: " << table;
+  EXPECT_NE(table.find("of job 7 found none\n"), table.npos)
+      << "more would bring nothing: " << table;
+  job["aggregators"].erase("gain");
+  EXPECT_EQ(status_table(status), table) << "a node of an earlier version does not say";
   job["aggregators"]["collided"] = 10;
   EXPECT_EQ(status_table(status).find("scarce"), table.npos) << "1 % does not deserve a line";
 }
@@ -54,9 +56,8 @@ TEST(StatusText, SaysWhichJobsFoundTooFewAggregatorsAndWhatMoreWouldBring) {
 TEST(StatusText, SaysOncePerJobThatAggregatorsAreScarce) {
   json status = switch_status();
   json& jobs = status["jobs"];
-  jobs[0]["children"] = 2;
-  jobs[0]["aggregators"] = {{"held", 12},  {"limit", 1024},    {"part", 512},
-                            {"weight", 1}, {"gradients", 100}, {"collided", 100}};
+  jobs[0]["aggregators"] = {{"held", 12},       {"part", 512},     {"weight", 1},
+                            {"gradients", 100}, {"collided", 100}, {"gain", 0.5}};
   jobs.push_back(jobs[0]);
   jobs[1]["first_stream"] = 2;
   jobs[1]["aggregators"]["collided"] = 0;
@@ -66,7 +67,7 @@ TEST(StatusText, SaysOncePerJobThatAggregatorsAreScarce) {
   const std::string scarce = "  aggregators are scarce: ";
   EXPECT_NE(table.find(
                 scarce +
-                "50.0 % of the gradients of job 7 found none; with 4,096 (now 1,024): at most 50 % "
+                "50.0 % of the gradients of job 7 found none; with 2,048 (now 1,024): at most 50 % "
                 "faster\n" +
                 scarce + "100.0 % of the gradients of job 8 found none;"),
             table.npos)

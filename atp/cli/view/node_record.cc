@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "atp/cli/node/scarcity.h"
+
 namespace atp {
 namespace {
 
@@ -89,24 +91,25 @@ double rise(std::uint64_t before, std::uint64_t now) {
   return now > before ? static_cast<double>(now - before) : 0;
 }
 
-// Whatever their stream ranges, whose entries are adjacent.
-std::vector<CollidedJob> collided_jobs(const NodeStatus& before, const NodeStatus& now) {
-  std::vector<CollidedJob> all;
+// Jobs whatever their stream ranges, whose entries are adjacent.
+void add_collided_jobs(const NodeStatus& before, const NodeStatus& now, NodeRates& rates) {
+  Wanted all;
   for (std::size_t i = 0; i < now.jobs.size();) {
     const JobStatus& job = now.jobs[i];
-    double gradients = 0, collided = 0;
+    Wanted wanted;
     for (; i < now.jobs.size() && name_of_job(now.jobs[i]) == name_of_job(job); ++i) {
       const JobStatus none;
       const JobStatus* found = same_job(before, now.jobs[i]);
       const JobStatus& old = found == nullptr ? none : *found;
-      gradients += rise(old.gradients, now.jobs[i].gradients);
-      collided += rise(old.collided, now.jobs[i].collided);
+      wanted.add(rise(old.gradients, now.jobs[i].gradients),
+                 rise(old.collided, now.jobs[i].collided));
     }
-    if (collided == 0) continue;
-    all.push_back(
-        {job.job, job.tenant, share(collided, gradients).value_or(1), job.held, job.part});
+    all.add(wanted.gradients, wanted.collided);
+    if (wanted.collided == 0) continue;
+    rates.collided_jobs.push_back({job.job, job.tenant, wanted.share(), job.held, job.part,
+                                   gain_of(wanted, job.children, job.limit, now.aggregators)});
   }
-  return all;
+  rates.enough_aggregators = enough_aggregators(now.aggregators, all);
 }
 
 std::vector<JobRates> rates_of_jobs(const NodeStatus& before, const NodeStatus& now,
@@ -165,7 +168,7 @@ void NodeRecord::compare(const NodeStatus& before, const NodeStatus& now, double
     rates.goodput_bits = rates.sums * values_per_sum(now) * kBitsPerValue;
     rates.share_summed = share(gradients - rise(passed_on(before), passed_on(now)), gradients);
     rates.share_collided = share(rise(collided(before), collided(now)), gradients);
-    rates.collided_jobs = collided_jobs(before, now);
+    add_collided_jobs(before, now, rates);
   } else {
     double in_switches = 0, could = 0;
     for (std::size_t i = 0; i < job_rates_.size(); ++i) {

@@ -15,13 +15,15 @@ namespace atp {
 
 inline constexpr double kBitsPerValue = 32;  // of float32
 
-// The share of a job's gradients that found no aggregator of a switch, and how many it has there.
+// The share of a job's gradients that found no aggregator of a switch, how many it has there, and
+// how much faster it would be with enough of them, at most.
 struct CollidedJob {
   std::uint64_t job = 0;
   std::string tenant;
   double share = 0;
   std::uint64_t held = 0;
   std::uint64_t part = 0;
+  double gain = 0;
 };
 
 // Rates per second between two answers.
@@ -35,6 +37,7 @@ struct NodeRates {
   std::optional<double> share_summed;
   std::optional<double> share_collided;
   std::vector<CollidedJob> collided_jobs;  // those with a share
+  std::uint64_t enough_aggregators = 0;    // so that none would have one
   double refused_packets = 0;              // dropped, and not sent by any healthy job
   double lost_packets = 0;                 // for lack of room, here
 };

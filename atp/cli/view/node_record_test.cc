@@ -57,6 +57,37 @@ TEST(NodeRecord, HasTheShareOfEachJobsGradientsThatFoundNoAggregator) {
   EXPECT_DOUBLE_EQ(rates.collided_jobs[1].share, 0.1) << "a new one counts from 0";
 }
 
+TEST(NodeRecord, HasWhatMoreAggregatorsWouldHaveBroughtSinceTheLastAnswer) {
+  struct Row {
+    const char* name;
+    std::uint64_t collided;  // of 100 gradients of job 7; of 60 of job 8 none
+    std::uint64_t children, limit;
+    double gain;
+    std::uint64_t enough;
+  };
+  const Row rows[] = {
+      {"one in four of eight children", 25, 8, 64, 1.75, 128},
+      {"nine in ten of two children", 90, 2, 64, 0.9, 256},
+      {"an option binds the job", 90, 2, 32, 0, 256},
+      {"an earlier version does not say what may bind it", 90, 2, 0, 0, 256},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    NodeAnswer before = answer(true, {{.job = 7, .gradients = 900, .collided = 2}, {.job = 8}});
+    NodeAnswer now = answer(true, {{.job = 7,
+                                    .gradients = 1000,
+                                    .collided = 2 + row.collided,
+                                    .limit = row.limit,
+                                    .children = row.children},
+                                   {.job = 8, .gradients = 60, .limit = 64, .children = 2}});
+    now.status.aggregators = 64;
+    const NodeRates rates = rates_after(before, now, 1);
+    ASSERT_EQ(rates.collided_jobs.size(), 1u);
+    EXPECT_DOUBLE_EQ(rates.collided_jobs[0].gain, row.gain);
+    EXPECT_EQ(rates.enough_aggregators, row.enough);
+  }
+}
+
 TEST(NodeRecord, AddsUpAServersRatesOverItsJobs) {
   NodeAnswer now = answer(false, {{.job = 7, .fragments = 100}, {.job = 8, .fragments = 50}});
   now.status.jobs[0].fragments_as_floats = 20;

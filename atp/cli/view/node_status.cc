@@ -115,13 +115,15 @@ JobStatus job_of(const Document& from) {
                 .fragments = count(from, "fragments"),
                 .fragments_as_floats = count(from, "fragments_as_floats"),
                 .fragments_summed_in_switches = count(from, "fragments_summed_in_switches"),
-                .has_switches = from.value("has_switches", false)};
+                .has_switches = from.value("has_switches", false),
+                .children = count(from, "children")};
   if (const auto parent = from.find("parent"); parent != from.end()) job.parent = word_of(*parent);
   if (const auto found = from.find("aggregators"); found != from.end()) {
     job.gradients = count(*found, "gradients");
     job.collided = count(*found, "collided");
     job.held = count(*found, "held");
     job.part = count(*found, "part");
+    job.limit = count(*found, "limit");
   }
   job.tenant = tenant_of(from);
   return job;

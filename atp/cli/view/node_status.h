@@ -77,7 +77,9 @@ struct JobStatus {
   std::uint64_t gradients = 0;  // that looked for an aggregator
   std::uint64_t collided = 0;   // those that found none
   std::uint64_t held = 0;       // aggregators, of all its streams
-  std::uint64_t part = 0;       // of the aggregators, while jobs contend for them
+  std::uint64_t part = 0;       // what it may hold while jobs contend for them
+  std::uint64_t limit = 0;      // what it may ever hold
+  std::uint64_t children = 0;   // that send its gradients
 };
 
 struct NodeStatus {

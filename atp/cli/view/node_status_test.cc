@@ -42,6 +42,18 @@ TEST(NodeStatus, HasTheHostOfEachRankThatTheServerKnows) {
             (std::vector<std::string>{"10.0.1.1", "", "fd00::2"}));
 }
 
+TEST(NodeStatus, HasWhatAJobGetsOfASwitchsAggregators) {
+  const std::string of_job =
+      R"(, "children": 4, "aggregators": {"held": 30, "part": 32, "limit": 48, "gradients": 9, "collided": 2})";
+  const JobStatus with = read_node_status("a", reply(job(of_job))).value().jobs[0];
+  EXPECT_EQ(with.children, 4u);
+  EXPECT_EQ(with.held, 30u);
+  EXPECT_EQ(with.part, 32u);
+  EXPECT_EQ(with.limit, 48u);
+  EXPECT_EQ(with.gradients, 9u);
+  EXPECT_EQ(with.collided, 2u);
+}
+
 TEST(NodeStatus, HasTheTenantOfAJobOnlyIfTheNodeKnowsIt) {
   const auto tenant_of = [](const std::string& more) {
     return read_node_status("a", reply(job(more))).value().jobs[0].tenant;

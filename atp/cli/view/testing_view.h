@@ -18,7 +18,7 @@ struct TestJob {
   RankList stuck = {};
   std::string parent = {};
   std::uint64_t fragments = 0;
-  std::uint64_t gradients = 0, collided = 0, held = 0, part = 0;
+  std::uint64_t gradients = 0, collided = 0, held = 0, part = 0, limit = 0, children = 0;
 };
 
 inline JobStatus job_status(const TestJob& is) {
@@ -38,7 +38,9 @@ inline JobStatus job_status(const TestJob& is) {
                 .gradients = is.gradients,
                 .collided = is.collided,
                 .held = is.held,
-                .part = is.part};
+                .part = is.part,
+                .limit = is.limit,
+                .children = is.children};
   if (is.stuck.empty()) return job;
   job.stuck.emplace(StuckJob{.waited_s = 1, .operation = "sum #17"});
   for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");

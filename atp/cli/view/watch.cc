@@ -118,12 +118,15 @@ Severity severity_of_end(const JobView& job, bool is_forgotten) {
   return is_bad ? Severity::kBad : Severity::kGood;
 }
 
-// " (job 7: 24 %, holds 30, part 32; job 8 of vision: 3 %, holds 2, part 32)"
+// " (job 7: 24 %, holds 30, part 32, with 128 at most 72 % faster; job 8 of vision: 3 %, …)"
 std::string collided_text(const NodeRates& rates) {
   std::string text;
   for (const CollidedJob& one : rates.collided_jobs) {
     text += fmt::format("{}{}: {:.0f} %, holds {}, part {}", text.empty() ? " (" : "; ",
                         name_of(one), 100 * one.share, one.held, one.part);
+    if (one.gain <= 0) continue;
+    text += fmt::format(", with {} at most {:.0f} % faster", with_commas(rates.enough_aggregators),
+                        100 * one.gain);
   }
   return text.empty() ? text : text + ")";
 }

@@ -210,21 +210,28 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
   }
 }
 
-TEST_F(WatchTest, SaysWhichJobsFindTooFewAggregators) {
+TEST_F(WatchTest, SaysWhichJobsFindTooFewAggregatorsAndWhatMoreWouldBring) {
   const auto second = [](std::uint64_t seven, std::uint64_t eight) {
-    return Second{
-        answer(false),
-        answer(true,
-               {{.job = 7, .gradients = 4 * seven, .collided = seven, .held = 30, .part = 32},
-                {.job = 8, .gradients = 50 * eight, .collided = eight, .part = 32}},
-               {{"gradients_received", 4 * seven}, {"collisions", seven + eight}})};
+    Second one{answer(false),
+               answer(true,
+                      {{.job = 7,
+                        .gradients = 4 * seven,
+                        .collided = seven,
+                        .held = 30,
+                        .part = 32,
+                        .limit = 64,
+                        .children = 4},
+                       {.job = 8, .gradients = 50 * eight, .collided = eight, .part = 32}},
+                      {{"gradients_received", 4 * seven}, {"collisions", seven + eight}})};
+    one.node.status.aggregators = 64;
+    return one;
   };
   pass(second(0, 0));
   pass(second(100, 1));
   EXPECT_THAT(problems(),
               ElementsAre("switch (10.0.0.1:5501) has too few aggregators: more than 10 % of the "
-                          "gradients collide (job 7: 25 %, holds 30, part 32; job 8: 2 %, holds 0, "
-                          "part 32)"));
+                          "gradients collide (job 7: 25 %, holds 30, part 32, with 128 at most "
+                          "75 % faster; job 8: 2 %, holds 0, part 32)"));
 }
 
 TEST_F(WatchTest, SaysHowLongANodeHasBeenDead) {
