@@ -50,6 +50,8 @@ SwitchConfig switch_config(const Plan& plan) {
   SwitchConfig config;
   config.aggregators = plan.aggregators;
   config.max_value_count = plan.values_per_fragment;
+  config.places = plan.places;
+  config.sharing.quota = plan.quota;
   config.upstream = UpstreamPolicy({Prefix{Endpoint::ipv4(10, 0, 0, 0, 0).address, 96 + 8}});
   return config;
 }

@@ -34,6 +34,7 @@ DrainResult Drainer::drain(State state) {
   const Instant begin = cluster.time(state.now);
   DrainResult result;
   Instant done_at = kNever;
+  const Duration most_until_clean = world_.ends_clean() ? Duration{0} : kMostUntilClean;
   // The new silent states, with the number of waits before each.
   std::vector<std::pair<StateTable::Id, std::uint32_t>> passed;
   const auto end_with = [&](const End& end) {
@@ -63,7 +64,7 @@ DrainResult Drainer::drain(State state) {
       passed.emplace_back(id, result.waits);
       if (is_done && world_.clean(state)) return end_with({0, now, now});
       if (!is_done && now - begin > kMostUntilDone) result.objection = "it does not finish";
-      if (is_done && now - done_at > kMostUntilClean) {
+      if (is_done && now - done_at > most_until_clean) {
         result.objection = "something is left over: an aggregator held, or a rank detached";
       }
       if (!result.objection.empty()) return result;

@@ -12,8 +12,8 @@
 #include "atp/wire/packet_view.h"
 
 // What a world consists of, and how much may go wrong in it. A world is so small that all orders of
-// its events can be explored: a few ranks, one or two switches with one aggregator, one server, one
-// to three fragments of one value.
+// its events can be explored: a few ranks, one or two switches with up to three aggregators, one
+// server, one to three fragments of one value.
 
 namespace atp::models {
 
@@ -53,11 +53,24 @@ struct Plan {
   std::vector<JobPlan> jobs;
   std::uint32_t switches = 1;
   std::uint32_t aggregators = 1;  // of each switch
+  std::uint32_t places = 1;       // of a fragment among them
+  std::uint32_t quota = 0;        // of aggregators, for each job; 0: none
   std::uint32_t wmax = 2;
   std::uint16_t values_per_fragment = 1;
   Budgets budgets;
+  // A note that is still needed may be overwritten, so that a rank waits for a timer although
+  // nothing has gone wrong.
+  bool may_wait = false;
   std::size_t test_states =
       0;  // how many states the tests visit: at least this, at most twice as many
+
+  // Whether no aggregator is held once all is done. Another job or stream or a restart may
+  // overwrite the note by which a switch recognizes a late packet, and it misses what goes
+  // straight.
+  bool ends_clean() const {
+    return jobs.size() == 1 && jobs[0].stream_count() == 1 && budgets.restarts == 0 &&
+           budgets.unreachable == 0;
+  }
 };
 
 // The worlds of the tests and of `atp_models`, the simplest first.

@@ -52,6 +52,13 @@ std::string Witness::objection(Node& node, const std::vector<Packet>& sent) cons
 
 std::string Witness::judge_switch(SwitchNode& node, const std::vector<Packet>& sent) const {
   const std::vector<Held> held = held_by(inside(node));
+  for (auto one = held.begin(); one != held.end(); ++one) {
+    if (completes_ && one->identity == completed_) {
+      return "a switch holds a fragment whose PARAMETER has passed";
+    }
+    const auto is_same = [&](const Held& other) { return other.identity == one->identity; };
+    if (std::any_of(one + 1, held.end(), is_same)) return "a switch holds a fragment twice";
+  }
   for (const Held& owed : owed_) {
     if (completes_ && owed.identity == completed_) continue;
     RankSet found;

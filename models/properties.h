@@ -13,6 +13,7 @@
 //  * A switch loses no contribution: afterwards it holds, or has forwarded, everything that it held
 //    of a fragment and everything that arrived, unless the server has completed the fragment, or
 //    the ranks behind the sender are unknown (then it reports so, and the workers send again).
+//  * A switch holds a fragment at one place, and not when its PARAMETER has passed.
 //  * A completed fragment never changes: every PARAMETER of it has the same next index, and it
 //    stays complete until it is forgotten.
 

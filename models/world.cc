@@ -147,7 +147,10 @@ void World::put(State& state, HostId host, const Outcome& outcome) const {
 }
 
 const char* World::objection(const State& state) const {
-  if (!done(state)) return nullptr;
+  if (!done(state)) {
+    const bool waits = state.packets.empty() && state.left == plan_.budgets;
+    return waits && !plan_.may_wait ? "all wait, although nothing has gone wrong" : nullptr;
+  }
   for (HostId host = 1; host < cluster_.worker_count(); ++host) {
     if (cluster_.job_of(host) != cluster_.job_of(host - 1)) continue;
     const HostId other = host - 1;

@@ -54,6 +54,7 @@ class World {
   // Whether nothing is held that should be free, no rank is detached, and every switch has its
   // ranks.
   bool clean(const State& state) const;
+  bool ends_clean() const { return plan_.ends_clean(); }
   // The host with the next timer; kNever if there is none.
   struct Next {
     HostId host = 0;

@@ -13,6 +13,14 @@ JobPlan two_ranks(std::vector<std::uint64_t> operations) {
   return job;
 }
 
+JobPlan other_job() {
+  JobPlan job;
+  job.key = {2, 1};
+  job.ways = {{0}};
+  job.operations = {1};
+  return job;
+}
+
 Plan plan_of(const char* name, const char* about, JobPlan job, Budgets budgets,
              std::size_t test_states) {
   Plan plan;
@@ -27,11 +35,7 @@ Plan plan_of(const char* name, const char* about, JobPlan job, Budgets budgets,
 Plan claimed() {
   Plan plan = plan_of("claimed", "another job claims the aggregator and leaves it", two_ranks({1}),
                       {.losses = 1, .duplicates = 1, .early_timers = 1}, 190'000);
-  JobPlan other;
-  other.key = {2, 1};
-  other.ways = {{0}};
-  other.operations = {1};
-  plan.jobs.push_back(other);
+  plan.jobs.push_back(other_job());
   return plan;
 }
 
@@ -61,6 +65,47 @@ Plan two_levels() {
   return plan;
 }
 
+// With the key of job 1, both fragments have the last of two aggregators as their home.
+Plan two_places() {
+  Plan plan = plan_of("two-places", "2 fragments with one home: one may be summed away from it",
+                      two_ranks({2}), {.losses = 1, .duplicates = 1, .early_timers = 1}, 200'000);
+  plan.aggregators = 2;
+  plan.places = 2;
+  return plan;
+}
+
+Plan quota() {
+  Plan plan = two_places();
+  plan.name = "quota";
+  plan.about = "as two-places, but the job may hold only one: the other passes a free place";
+  plan.quota = 1;
+  plan.test_states = 350'000;
+  return plan;
+}
+
+// With the key of job 12, the homes are the aggregators 1, 0 and 0.
+Plan overlapping_places() {
+  Plan plan = plan_of("overlapping-places",
+                      "3 fragments, 3 aggregators, 2 places each, some of which they share",
+                      two_ranks({3}), {.losses = 1, .early_timers = 1}, 400'000);
+  plan.jobs[0].key = {12, 1};
+  plan.aggregators = 3;
+  plan.places = 2;
+  plan.wmax = 4;
+  return plan;
+}
+
+Plan parts() {
+  Plan plan = two_places();
+  plan.name = "parts";
+  plan.about = "as two-places, and another job finds no place: each then gets its part";
+  plan.jobs.push_back(other_job());
+  plan.budgets = {.losses = 1, .duplicates = 1};
+  plan.may_wait = true;
+  plan.test_states = 350'000;
+  return plan;
+}
+
 std::vector<Plan> make_worlds() {
   return {
       plan_of("one-fragment", "2 ranks, 1 fragment", two_ranks({1}),
@@ -79,6 +124,10 @@ std::vector<Plan> make_worlds() {
       overflow(),
       blocks(),
       two_levels(),
+      two_places(),
+      quota(),
+      overlapping_places(),
+      parts(),
   };
 }
 
