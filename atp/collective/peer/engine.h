@@ -206,6 +206,7 @@ class PeerEngine {
     bool waits_for_room = false;  // as set in the poller
     bool left = false;            // has sent a farewell
     bool ended = false;           // its connection has ended or was refused
+    std::string why_ended;        // if it has ended without a farewell
     std::vector<Frame> early;     // to post once there is a connection
     std::deque<Outgoing> outgoing;
     std::set<MessageKey> early_ready;
@@ -292,7 +293,7 @@ class PeerEngine {
   bool is_there(std::size_t rank) const { return !peers_[rank].left && !peers_[rank].ended; }
   void note_gone(std::size_t rank);
   void miss(std::size_t rank);
-  void suspect(const std::string& text);
+  void suspect(const std::string& text, std::chrono::milliseconds patience);
   void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
   void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void refuse(std::shared_ptr<PeerOperation> operation);

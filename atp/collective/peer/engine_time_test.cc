@@ -86,5 +86,55 @@ TEST(PeerEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
   EXPECT_EQ(engine.take_ended().size(), 1U);
 }
 
+// Rank 1 may be through a barrier while rank 2 still waits for rank 0.
+TEST(PeerEngine, CompletesWhatARankThatHasDiedIsNotNeededFor) {
+  std::vector<std::shared_ptr<const TcpListener>> listeners;
+  std::vector<Endpoint> addresses;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    listeners.push_back(
+        std::make_shared<const TcpListener>(TcpListener::open("127.0.0.1:0").value()));
+    addresses.push_back(listeners.back()->address());
+  }
+  std::vector<Poller> pollers;
+  std::vector<std::unique_ptr<PeerEngine>> engines;
+  SteadyTime now(seconds(1));
+  const auto work = [&](std::size_t rank) {
+    now += std::chrono::milliseconds(1);
+    engines[rank]->work([&] { return now; }, pollers[rank].wait(0));
+    return engines[rank]->pending() == 0;
+  };
+  for (std::size_t rank = 0; rank < 3; ++rank) pollers.push_back(Poller::create().value());
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    PeerOptions options;
+    options.world_size = 3;
+    options.rank = rank;
+    engines.push_back(
+        std::make_unique<PeerEngine>(options, listeners[rank], addresses, pollers[rank]));
+  }
+  const auto call = [&](std::uint64_t number) {
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      PeerRequest request;
+      request.call = PeerCall::kBarrier;
+      engines[rank]->submit(std::make_shared<PeerOperation>(request, number, Wording{}), now);
+    }
+  };
+  call(0);
+  while (work(0) + work(1) + work(2) < 3) continue;  // now all are connected
+  call(1);
+  work(0);
+  while (!work(1)) ASSERT_FALSE(work(2));
+  engines[1].reset();
+  for (int i = 0; i < 100; ++i) work(2);
+  EXPECT_EQ(engines[2]->pending(), 1U);
+  for (int i = 0; i < 100; ++i) work(i % 2 == 0 ? 0 : 2);
+  for (const std::size_t rank : {0U, 2U}) {
+    EXPECT_EQ(engines[rank]->failure().value_or("none"), "none") << rank;
+    EXPECT_EQ(engines[rank]->pending(), 0U) << rank;
+  }
+  for (int i = 0; i < 1000; ++i) work(0);
+  EXPECT_THAT(engines[0]->failure().value_or("none"),
+              ::testing::HasSubstr("was closed: its process has ended"));
+}
+
 }  // namespace
 }  // namespace atp::testing

@@ -105,6 +105,7 @@ class RingEngine {
     MessageLine line;
     bool left = false;        // has sent a farewell
     bool data_ended = false;  // its data connection has ended
+    bool gone = false;        // its process has ended
     std::size_t rank = 0;
     std::optional<SteadyTime> asked_at;  // the first probe since the last progress
     SteadyTime heard_at{};
@@ -138,7 +139,8 @@ class RingEngine {
   void report_late();
   void suspect(const std::string& text);
   void miss(const Peer& peer);  // it left before everything was done
-  void fail_after_what_has_come(const std::string& why, FailureKind kind);
+  void take_what_has_come();
+  bool needs_one_that_is_gone();
   void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
   void refuse(std::shared_ptr<RingOperation> operation);
   void note_progress();

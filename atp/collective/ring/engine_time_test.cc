@@ -75,5 +75,44 @@ TEST(RingEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
   EXPECT_EQ(engine.counters()[RingCounter::kBytesSent], 0U);
 }
 
+// A rank may have all of a sum while its neighbours still wait for each other.
+TEST(RingEngine, CompletesWhatARankThatHasDiedIsNotNeededFor) {
+  const TestingRing ring(3);
+  std::array<std::optional<Links>, 3> links;
+  std::array<std::thread, 3> meeting;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    meeting[rank] = std::thread([&, rank] { links[rank] = ring.links(rank); });
+  }
+  for (std::thread& each : meeting) each.join();
+  std::array<std::vector<float>, 3> values;
+  std::array<std::unique_ptr<RingEngine>, 3> engines;
+  const auto work = [&](std::size_t rank) {
+    std::array<pollfd, 4> ready{};
+    for (pollfd& each : ready) each.revents = POLLIN;
+    engines[rank]->work([] { return SteadyTime(); }, ready);
+    return engines[rank]->pending() == 0;
+  };
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    RingOptions options;
+    options.world_size = 3;
+    options.rank = rank;
+    engines[rank] = std::make_unique<RingEngine>(options, *std::move(links[rank]));
+    values[rank].resize(3000, 1);
+    const auto request =
+        all_reduce_request(ElementType::kFloat32, bytes_of_vector(values[rank]), 3);
+    engines[rank]->submit(std::make_shared<RingOperation>(request, 0), {});
+  }
+  std::size_t first = 0;
+  while (!work(first)) first = (first + 2) % 3;
+  engines[first].reset();
+  const std::size_t before = (first + 2) % 3;
+  const std::size_t next = (first + 1) % 3;
+  for (int i = 0; i < 100; ++i) work(i % 2 == 0 ? next : before);
+  for (const std::size_t rank : {before, next}) {
+    EXPECT_EQ(engines[rank]->failure().value_or("none"), "none") << rank;
+    EXPECT_EQ(values[rank], std::vector<float>(3000, 3)) << rank;
+  }
+}
+
 }  // namespace
 }  // namespace atp::testing

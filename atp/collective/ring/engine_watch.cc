@@ -73,9 +73,17 @@ void RingEngine::read_messages(Peer& peer) {
   for (const Message& message : peer.line.receive()) handle(peer, message);
   // A process that ends in good order sends a farewell.
   if (!peer.line.closed() || peer.left) return;
-  fail_after_what_has_come(
-      "the connection with " + peer.links.name + " was closed: its process has ended",
-      FailureKind::kBroken);
+  peer.gone = true;
+  take_what_has_come();
+  if (failure_) return;
+  suspicion_ = {"the connection with " + peer.links.name + " was closed: its process has ended",
+                now_ + kExplanation};
+}
+
+// A rank may have died after it had completed what this one still completes without it.
+bool RingEngine::needs_one_that_is_gone() {
+  return (next_->gone && transfers_.sending() != nullptr) ||
+         (before_->gone && transfers_.receiving() != nullptr);
 }
 
 void RingEngine::handle(Peer& peer, const Message& message) {
@@ -85,7 +93,8 @@ void RingEngine::handle(Peer& peer, const Message& message) {
     case Message::Kind::kHere: break;
     case Message::Kind::kLate: hear_late(peer, message.text); break;
     case Message::Kind::kFailure:
-      fail_after_what_has_come(message.text, FailureKind::kReported);
+      take_what_has_come();
+      fail(message.text, FailureKind::kReported);
       break;
     case Message::Kind::kFarewell:
       peer.left = true;
@@ -96,7 +105,9 @@ void RingEngine::handle(Peer& peer, const Message& message) {
 
 void RingEngine::check_time() {
   if (failure_) return;
-  if (suspicion_ && now_ >= suspicion_->until) return fail(suspicion_->text);
+  if (suspicion_ && (now_ >= suspicion_->until || needs_one_that_is_gone())) {
+    return fail(suspicion_->text);
+  }
   if (transfers_.empty()) return;
   if (now_ >= ask_at_) ask_neighbours();
   if (const auto why = overdue()) {
@@ -157,12 +168,11 @@ milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMaxGra
 
 // Messages have a connection of their own, so a failure may be read before data that was sent
 // earlier. Operations that this data completes have not failed.
-void RingEngine::fail_after_what_has_come(const std::string& why, FailureKind kind) {
+void RingEngine::take_what_has_come() {
   constexpr int kMoves = 4096;  // other ranks may still be sending
   can_send_ = !next_->data_ended;
   can_receive_ = !before_->data_ended;
   for (int i = 0; i < kMoves && move_some(); ++i) continue;
-  fail(why, kind);
 }
 
 void RingEngine::fail(const std::string& why, FailureKind kind) {
