@@ -27,7 +27,7 @@ WORLD = {
 AIMD = {"aimd": True, "ecn_bytes": 65_000}
 POLICIES = {
     "ours": (AIMD, "ours, congestion control"),
-    "ours, none": ({}, "ours, fixed window"),
+    "ours, none": ({"room": 0}, "ours, fixed window"),
     "paper": ({**PAPER, **AIMD}, "the paper's rules, congestion control"),
     "paper, none": (PAPER, "the paper's rules, fixed window"),
 }

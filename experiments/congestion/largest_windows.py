@@ -18,7 +18,7 @@ WORKERS = [4, 8, 16, 32]
 AGGREGATORS = [50, 100, 200, 400]
 WINDOWS = [64, 512, 4096]
 FIXED = [32, 64, 128, 256]
-OPERATIONS = 4
+OPERATIONS = 12  # the first ones find out how many aggregators there are
 RULES = {"ours": {}, "paper": PAPER}
 
 

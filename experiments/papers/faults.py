@@ -43,7 +43,8 @@ FAULTS = {
     "one place": lambda options: options | {"places": 1},
     "no room": lambda options: options | {"room": 0},
     "no part": lambda options: options | {"first_come": True},
-    "no congestion control": without("aimd", "ecn_bytes"),
+    # As ATP_CONGESTION=none, which leaves nothing to bound what is in flight.
+    "no congestion control": lambda options: without("aimd", "ecn_bytes")(options) | {"room": 0},
     "no aggregation": lambda options: options | {"levels": 0},
 }
 INTACT = "intact"

@@ -101,6 +101,10 @@ def over_static(rows, scheme, **at):
     return [a["goodput_gbit"] / b["goodput_gbit"] for a, b in zip(*pairs, strict=True)]
 
 
+def mean_and_span(numbers):
+    return f"{sum(numbers) / len(numbers):.4g} ({min(numbers):.4g} to {max(numbers):.4g})"
+
+
 def plot_goodput(axes, rows, schemes):
     """Draws a line per scheme (name: label), from plenty of aggregators to few."""
     for scheme, label in schemes.items():
