@@ -26,7 +26,9 @@ constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(120);
 // If only one or two packets are in flight, losses hit the same one again, and its timer doubles.
 constexpr Duration kTimePerLossOfTheOnlyPacket = std::chrono::milliseconds(240);
-constexpr Duration kTimeOnce = std::chrono::milliseconds(250);  // until a JOIN is repeated
+// Until a JOIN is repeated, and at the end the only fragment that is left, whose timer earlier losses
+// have doubled up to a second.
+constexpr Duration kTimeOnce = std::chrono::milliseconds(1000);
 
 template <class Counter>
 std::uint64_t sum_of(const Counters<Counter>& counters, std::initializer_list<Counter> names) {
