@@ -186,6 +186,20 @@ TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
   EXPECT_EQ(about, ranks({0, 1})) << "each is told about the other";
 }
 
+TEST(Joining, AnotherTenantsJobOfTheSameNumberIsNoIncarnationOfIt) {
+  ServerHarness h;
+  h.join_rank(0, 2, true);
+  TestJoin other = h.join_of(1, 2, true);
+  other.job = {kTestJob.job, kTestJob.incarnation + 5, 3};
+  h.join(kTestSwitch, other);
+  h.take();
+  h.advance(seconds(1));
+  h.join(kTestSwitch, other);
+  h.join_rank(0, 2, true);
+  EXPECT_EQ(h.server.job_count(), 2u);
+  EXPECT_TRUE(told_of_refused(h).empty());
+}
+
 // Anybody can forge an address. What is sent there may be no more than one answer, and no larger.
 TEST(Joining, AJoinWithoutARightProofIsAskedForOneAndChangesNothing) {
   struct Case {

@@ -87,6 +87,7 @@ inline std::vector<std::uint8_t> bytes_of(const TestGradient& g) {
   h.bitmap_words = g.bitmap_words;
   h.job = g.job.job;
   h.incarnation = g.job.incarnation;
+  h.tenant = g.job.tenant;
   h.stream = g.stream;
   h.value_count = static_cast<std::uint16_t>(g.values.size());
   h.sequence = g.sequence;

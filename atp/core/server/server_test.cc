@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -210,6 +211,28 @@ TEST(Server, DisplaysTheProgressOfAJobAndWhoSummed) {
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
   EXPECT_EQ(h.summary().progress, (AggregationProgress{.fragments = 2, .in_least_packets = 1}));
+}
+
+TEST(Server, WhatItSaysOfAFragmentSaysWhoseJobItIs) {
+  ServerHarness h;
+  const JobKey job{kTestJob.job, kTestJob.incarnation, 3};
+  for (const Rank rank : {0, 1}) {
+    TestJoin join = h.join_of(rank, 2, true);
+    join.job = job;
+    h.join(kTestSwitch, join);
+  }
+  h.take();
+  h.gradient(kTestSwitch, {.ranks = ranks({0}), .job = job});
+  h.advance(std::chrono::milliseconds(100));  // it asks for what is missing
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .job = job});
+  std::set<PacketType> types;
+  for (const Sent& sent : h.take()) {
+    EXPECT_EQ(sent.header.tenant, 3) << static_cast<int>(sent.type());
+    types.insert(sent.type());
+  }
+  for (const PacketType type : {PacketType::kFlush, PacketType::kNack, PacketType::kParameter}) {
+    EXPECT_TRUE(types.contains(type)) << static_cast<int>(type);
+  }
 }
 
 TEST(Server, ItsStateIsAValue) {
