@@ -26,8 +26,8 @@ constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(120);
 // If only one or two packets are in flight, losses hit the same one again, and its timer doubles.
 constexpr Duration kTimePerLossOfTheOnlyPacket = std::chrono::milliseconds(240);
-// Until a JOIN is repeated, and at the end the only fragment that is left, whose timer earlier losses
-// have doubled up to a second.
+// Until a JOIN is repeated, and at the end the only fragment that is left, whose timer earlier
+// losses have doubled up to a second.
 constexpr Duration kTimeOnce = std::chrono::milliseconds(1000);
 
 template <class Counter>
