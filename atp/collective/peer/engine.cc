@@ -21,10 +21,6 @@ constexpr std::size_t kMaxCollectives = 16;
 constexpr std::size_t kCombinedAtOnce = 16 * 1024;
 // How long the higher of two ranks waits for the lower one to call.
 constexpr std::chrono::milliseconds kCallsAfter{100};
-// How long to wait for an explanation after a connection breaks.
-constexpr std::chrono::milliseconds kExplanation{300};
-// How long to complete operations that need nothing more of a rank that has ended.
-constexpr std::chrono::milliseconds kCompletion{1000};
 
 }  // namespace
 
@@ -407,14 +403,13 @@ void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
     const std::string why =
         "the connection with " + name(rank) + " was closed: its process has ended";
     // A rank from which nothing came may have failed and left before it noticed the connection.
-    if (peer.connection->received().bytes == 0) return suspect(why, kExplanation);
+    if (peer.connection->received().bytes == 0) return suspect(why);
     // It may have died after it had completed what others, or this rank, still complete without it.
-    peer.why_ended = why;
-    return needs(rank) ? fail(why) : suspect(why, kCompletion);
+    if (first_to_end_.empty()) first_to_end_ = why;
+    return needs(rank) ? fail(first_to_end_) : suspect(why);
   }
   suspect("the connection with " + name(rank) +
-              " is broken: " + std::strerror(peer.connection->error()),
-          kExplanation);
+          " is broken: " + std::strerror(peer.connection->error()));
 }
 
 void PeerEngine::leave(const std::string& why) {

@@ -29,8 +29,9 @@
 // matched it. So operations may overlap freely.
 //
 // When something breaks, every rank should name the same culprit. A rank whose connection ends
-// without a farewell is dead, and the rank that sees this tells all others. Before an operation's
-// time is up, its rank asks those that it waits for how far they have got; they ask those that they
+// without a farewell is dead. The rank that sees this tells all others: at once if it needs that
+// rank, and otherwise once it has had a moment to complete what it can. Before an operation's time
+// is up, its rank asks those that it waits for how far they have got; they ask those that they
 // wait for, and so on. A rank that waits for one that does not answer, or has not called the
 // operation, names it to all.
 
@@ -206,7 +207,6 @@ class PeerEngine {
     bool waits_for_room = false;  // as set in the poller
     bool left = false;            // has sent a farewell
     bool ended = false;           // its connection has ended or was refused
-    std::string why_ended;        // if it has ended without a farewell
     std::vector<Frame> early;     // to post once there is a connection
     std::deque<Outgoing> outgoing;
     std::set<MessageKey> early_ready;
@@ -293,7 +293,7 @@ class PeerEngine {
   bool is_there(std::size_t rank) const { return !peers_[rank].left && !peers_[rank].ended; }
   void note_gone(std::size_t rank);
   void miss(std::size_t rank);
-  void suspect(const std::string& text, std::chrono::milliseconds patience);
+  void suspect(const std::string& text);
   void fail(const std::string& why, FailureKind kind = FailureKind::kBroken);
   void fail_late(const std::string& why) { fail(why, FailureKind::kTimeout); }
   void refuse(std::shared_ptr<PeerOperation> operation);
@@ -340,6 +340,7 @@ class PeerEngine {
   SteadyTime now_;
   ReadClock clock_;  // in work()
   std::optional<Suspicion> suspicion_;
+  std::string first_to_end_;  // which rank has ended first without a farewell
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;
 };

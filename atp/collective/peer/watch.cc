@@ -14,6 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// How long to wait for an explanation after a connection breaks; and when a rank has ended, to
+// complete what needs nothing more of it.
+constexpr milliseconds kExplanation{300};
 // A rank that does not answer a question for this long counts as stopped.
 constexpr milliseconds kSilence{500};
 // How long to wait after an operation's time is up, so that a rank further away can name the
@@ -95,14 +98,15 @@ void PeerEngine::note_gone(std::size_t rank) {
 }
 
 void PeerEngine::miss(std::size_t rank) {
+  // Others may end because one has ended.
+  if (!first_to_end_.empty()) return fail(first_to_end_);
   if (peers_[rank].left) return fail(name(rank) + " has left the group");
-  if (!peers_[rank].why_ended.empty()) return fail(peers_[rank].why_ended);
   fail(name(rank) + " is gone: it has left the group, or its process has ended" +
        (links_.is_on_own_host(rank) ? "" : ", or a firewall refuses connections to it"));
 }
 
-void PeerEngine::suspect(const std::string& text, std::chrono::milliseconds patience) {
-  if (!suspicion_ && !failure_) suspicion_ = {text, now_ + patience};
+void PeerEngine::suspect(const std::string& text) {
+  if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
 }
 
 void PeerEngine::check_time() {

@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 
 // How long to wait for an explanation after a connection ends.
 constexpr milliseconds kExplanation{1000};
+// How long to complete what needs nothing more of a neighbour that has ended.
+constexpr milliseconds kCompletion{300};
 // A neighbour that has not answered a probe for this long counts as gone.
 constexpr milliseconds kSilence{15000};
 constexpr milliseconds kMaxBetweenQuestions{1000};
@@ -62,7 +64,10 @@ void RingEngine::note_end(Peer& peer, const Moved& moved) {
   suspect("the connection with " + peer.links.name + " was " + why);
 }
 
-void RingEngine::miss(const Peer& peer) { fail(peer.links.name + " has left the group"); }
+void RingEngine::miss(const Peer& peer) {
+  const bool has_one_ended = before_->gone || next_->gone;
+  fail(has_one_ended && suspicion_ ? suspicion_->text : peer.links.name + " has left the group");
+}
 
 void RingEngine::suspect(const std::string& text) {
   if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
@@ -73,17 +78,19 @@ void RingEngine::read_messages(Peer& peer) {
   for (const Message& message : peer.line.receive()) handle(peer, message);
   // A process that ends in good order sends a farewell.
   if (!peer.line.closed() || peer.left) return;
+  const bool is_first = !before_->gone && !next_->gone;  // others may end because one has ended
   peer.gone = true;
   take_what_has_come();
-  if (failure_) return;
+  if (failure_ || !is_first) return;
   suspicion_ = {"the connection with " + peer.links.name + " was closed: its process has ended",
-                now_ + kExplanation};
+                now_ + kCompletion};
 }
 
-// A rank may have died after it had completed what this one still completes without it.
+// A rank may have died after it had completed what this one still completes without it, and what
+// it has sent may still come.
 bool RingEngine::needs_one_that_is_gone() {
   return (next_->gone && transfers_.sending() != nullptr) ||
-         (before_->gone && transfers_.receiving() != nullptr);
+         (before_->gone && before_->data_ended && transfers_.receiving() != nullptr);
 }
 
 void RingEngine::handle(Peer& peer, const Message& message) {

@@ -211,7 +211,8 @@ MembershipChange WorkerMembership::on_prove(WorkerTurn& turn, Path path,
     proofs_.fill(status.proof());
   }
   (path == Path::kTree ? tree_join_ : straight_join_).prompt(turn.now, turn.config.timing);
-  const bool ends = path == Path::kStraight && refused_ && is_contradiction(refused_->failure);
+  const bool ends = state_ == State::kJoining && path == Path::kStraight && refused_ &&
+                    is_contradiction(refused_->failure);
   return ends ? on_contradiction(turn, refused_->failure) : MembershipChange{};
 }
 
@@ -277,8 +278,9 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.endpoint = by;
     return detach(turn, failure);
   }
+  const bool is_joining = state_ == State::kJoining;
   // A job that has just crashed keeps its place until its leases have ended.
-  if (is_full && state_ == State::kJoining) {
+  if (is_full && is_joining) {
     if (!refused_) {
       refused_ = {failure, turn.now + lease(turn.config) + turn.config.timing.join_refresh};
       turn.events.push_news({.kind = EventKind::kNoRoom, .failure = failure});
@@ -286,7 +288,9 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     refused_->failure = failure;
     return {};
   }
-  if (is_by_tree && is_contradiction(failure)) return on_contradiction(turn, failure);
+  if (is_by_tree && is_joining && is_contradiction(failure)) {
+    return on_contradiction(turn, failure);
+  }
   return MembershipChange::failed(failure);
 }
 

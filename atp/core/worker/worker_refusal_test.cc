@@ -170,6 +170,12 @@ TEST(WorkerRefusal, ARankThatContradictsOthersEndsOnceTheServerCanKnow) {
     EXPECT_EQ(event->failure.reason, row.refusal.reason);
     EXPECT_EQ(event->failure.endpoint, kTestSwitch);
     EXPECT_EQ(s.now - refused >= seconds(1), row.proof == Proof::kNever && !row.ends_at_once);
+    s.take();
+    prove();
+    s.receive_status(StatusMessage::refused(row.refusal, RankSet::of(1), WorkerScript::kNonce),
+                     kTestSwitch);
+    EXPECT_TRUE(s.run().empty()) << "it is over";
+    EXPECT_EQ(s.worker.next_timeout(), kNever);
   }
 }
 

@@ -44,8 +44,8 @@ RULES = [
     Rule(
         "a rank that contradicts others goes before the server can know",
         STATUS,
-        "  if (is_by_tree && is_contradiction(failure)) return on_contradiction(turn, failure);\n",
-        "",
+        "is_by_tree && is_joining && is_contradiction(failure)",
+        "false",
     ),
     Rule(
         "a rank that has learned the server's proof does not use it before it goes",
