@@ -52,10 +52,8 @@ KEYS = ["9", "12", "13a", "13b", "13c", "14", "15", "16a", "16b", "20"]
 REAL = ["16a", "16b"]  # by real processes: congestion control alone can be taken away
 # Why a figure does not notice some faults: the faults, and the reason.
 ALIKE = "its jobs are alike and all keep the rules, so none takes more than its part"
-PLACES = "16 places alone are enough for jobs that pause; see Fig. 15 for one that does not"
 REHASHED = "with 16 places there is nearly always a free one, whatever the index"
-FIXED = "its windows are fixed"
-ROOM = "the room alone keeps the server's queue short"
+FIXED = "its windows are fixed, and there are aggregators for all"
 EXPLAINED = {
     "9": [
         (
@@ -66,15 +64,14 @@ EXPLAINED = {
     "12": [
         (
             ["a static partition", "no rehash", "one place", "no room", "no part"],
-            "there are 1,024 aggregators for two windows of 200: every fragment finds one",
+            "there are 1,024 aggregators for two windows of 200: a fragment that finds none, as "
+            "some do with one place, gets another index",
         ),
         (["no congestion control"], FIXED),
     ],
     "13a": [
         (["no rehash"], REHASHED),
-        (["no room"], PLACES),
         (["no part"], ALIKE),
-        (["no congestion control"], ROOM),
     ],
     "13b": [
         (["no rehash"], REHASHED),
@@ -85,26 +82,24 @@ EXPLAINED = {
     "13c": [
         (["no rehash"], REHASHED),
         (["no part"], ALIKE),
-        (["no congestion control"], FIXED),
     ],
     "14": [
         (["a static partition"], "the figure's claim is that both are equally fast"),
         (["no rehash"], REHASHED),
         (["no room"], "there are as many aggregators as fragments in flight"),
         (["no part"], ALIKE),
-        (["no congestion control"], ROOM),
     ],
     "15": [
         (["a static partition"], "there is one job, so its part is everything"),
         (["linear placement"], "the aggregators of one job's fragments follow one another"),
         (["no rehash"], REHASHED),
         (["no part"], "there is one job"),
-        (["no congestion control"], ROOM),
     ],
     "20": [
         (
             ["a static partition", "no rehash", "one place", "no room", "no part"],
-            "there are as many aggregators as fragments in flight: the jobs share links alone",
+            "there are as many aggregators as fragments in flight, and indices that collide are "
+            "exchanged: what the jobs share is links",
         ),
         (["no congestion control"], "two jobs hardly fill the queues of their links"),
     ],

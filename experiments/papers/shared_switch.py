@@ -285,7 +285,9 @@ ENTRIES = [
         "first come, first served, and no room (docs/protocol.md §5, *Room*); a mark halves the "
         "window, and repeats are the paper's (*Loss*, rules 12 and 13).",
         "at 100 % and 50 % yes, and better; better than static under contention yes, but not by "
-        "38 %; by the paper's own rules not at eight workers",
+        "38 %; by the paper's own rules not at eight workers. Of 2, 4, 8 and 16 workers "
+        "(docs/sharing.md) 16 are the worst, 0.98 at 50 % (paper's rules: 0.80 at 25 %), and the "
+        "best is 1.12 at 33 %",
         figure_13a,
     ),
     Entry(

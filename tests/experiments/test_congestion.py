@@ -15,7 +15,7 @@ def test_an_incast_needs_congestion_control_by_the_papers_rules_and_room_by_ours
     rows, series = incast.measure(4)
     ours, fixed, papers, papers_fixed = (row["goodput_gbit"] for row in rows)
     assert papers > 2 * papers_fixed
-    assert ours > 1.8 * papers
+    assert ours > 1.8 * papers and ours > 2 * fixed
     assert rows[0]["repeats"] < 0.1 < rows[3]["repeats"]
     publish(tmp_path / "incast", rows, incast.plot(series))
     assert "none" in incast.table(rows) and "paper:" in incast.compared(rows)
@@ -24,7 +24,7 @@ def test_an_incast_needs_congestion_control_by_the_papers_rules_and_room_by_ours
 def test_the_largest_window_hardly_matters_by_our_rules(tmp_path):
     rows = largest_windows.measure([8], [100], [64, 1024], 4)
     ((*_, by_rules),) = largest_windows.compared(rows)
-    assert min(by_rules["ours"][0]) > 0.9 > 0.6 > min(by_rules["paper"][0])
+    assert min(by_rules["ours"][0]) > 0.93 > 0.6 > min(by_rules["paper"][0])
     publish(tmp_path / "windows", rows, largest_windows.plot(rows))
     assert "100" in largest_windows.table(rows)
 

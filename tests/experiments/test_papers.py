@@ -149,13 +149,14 @@ def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
 
 
 # The faults of faults.py, each with a figure that notices it, and soon. What no simulated figure
-# notices has its tests elsewhere: a job's part in test_sharing.py, rehash and congestion control
-# below, by real processes.
+# notices has its tests elsewhere: a job's part in test_sharing.py, rehash (and congestion control
+# alone, without the room) below, by real processes.
 NOTICED = {
     "a static partition": "13b",
     "linear placement": "12",
     "one place": "15",
     "no room": "15",
+    "no congestion control": "15",
     "no aggregation": "12",
 }
 

@@ -27,7 +27,7 @@ def test_jobs_that_never_pause_get_what_a_static_partition_gives_them(tmp_path):
     assert all(row["jain"] >= 0.95 for row in rows if row["scheme"] == "ours"), rows
     for n in (256, 64):
         static = goodput(rows, scheme="static", aggregators=n)
-        assert goodput(rows, scheme="ours", aggregators=n) > 0.95 * static
+        assert goodput(rows, scheme="ours", aggregators=n) > 0.97 * static
     static = goodput(rows, scheme="static", aggregators=64)
     assert goodput(rows, scheme="paper", aggregators=64) < 0.7 * static
     publish(tmp_path / "few", rows, few_aggregators.plot(rows))
@@ -48,7 +48,7 @@ def test_jobs_that_pause_gain_from_each_other_s_aggregators(tmp_path):
 def test_a_newcomer_gets_its_share_and_what_it_leaves_is_used(tmp_path):
     rows, results = newcomers.measure([192])
     (ours,) = [row for row in rows if row["scheme"] == "ours"]
-    assert ours["has_share"] < 40
+    assert ours["has_share"] <= 20 and ours["is_used_up"] <= 20
     publish(tmp_path / "newcomers", rows, newcomers.plot(rows, results))
     assert "192" in newcomers.table(rows)
 
@@ -67,6 +67,8 @@ def test_jobs_that_are_not_alike(tmp_path):
     for name, (measure, _, operations, series, columns, label) in neighbours.EXPERIMENTS.items():
         rows = measure([128], operations // 4)
         assert str(128) in neighbours.table(rows, ["aggregators", series], columns)
+        if name == "sizes":
+            assert all(row["together"] > 0.95 for row in rows if row["scheme"] == "ours"), rows
         publish(tmp_path / name, rows, neighbours.plot(rows, series, columns[0], label))
 
 
