@@ -178,7 +178,8 @@ static inline atp_u8 atp_part_code(atp_u32 aggregators) {
   atp_u32 shift; /* of the leading one, from bit 4 */
   if (aggregators < 16) return (atp_u8)aggregators;
   shift = 27U - (atp_u32)__builtin_clz(aggregators);
-  return shift > 14 ? 255 : (atp_u8)((shift << 4) + (aggregators >> shift));
+  if (shift > 14) return 255;
+  return (atp_u8)((shift << 4) + (aggregators >> shift));
 }
 
 /* The whole UDP payload of a packet that carries values. */
