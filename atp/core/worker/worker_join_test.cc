@@ -296,8 +296,11 @@ TEST(WorkerJoin, ARankThatOnlyHearsQuestionsForProofsSaysThatItIsTakenForAnother
       s.receive_status(StatusMessage::prove(11, RankSet::of(1), WorkerScript::kNonce), kTestSwitch);
       s.run();
     }
-    while (s.now < Instant{seconds(1)} + seconds(31)) s.run_to_timer();
-    const auto event = s.worker.poll_event();
+    std::optional<Event> event;
+    while (!event && s.now < Instant{seconds(1)} + seconds(31)) {
+      s.run_to_timer();
+      event = s.worker.poll_event();
+    }
     ASSERT_TRUE(event.has_value());
     EXPECT_EQ(event->failure.code, FailureCode::kJoinTimeout);
     EXPECT_EQ(event->failure.moves, questions == 8) << questions;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 
 #include "atp/driver/tcp/testing_descriptors.h"
 
@@ -87,9 +88,11 @@ TEST_F(GuestRoomTest, KeepsFewerGuestsThanThereAreStrangers) {
 }
 
 TEST_F(GuestRoomTest, RestsWhileTheProcessHasNoDescriptorsAndRecovers) {
-  std::optional<DescriptorsTaken> taken(1);  // the guest's own
   const TcpSocket speaks = connect();
   say(speaks, 5);
+  // Meanwhile no sanitizer can look into an object of a type that it has not seen before.
+  std::optional<DescriptorsTaken> taken(0);
+  std::optional<std::string> news;
   SteadyTime now = steady_clock::now();
   const auto handle_one = [&] {
     const auto ready = poller_.wait(1000);
@@ -101,11 +104,10 @@ TEST_F(GuestRoomTest, RestsWhileTheProcessHasNoDescriptorsAndRecovers) {
     handle_one();
     EXPECT_TRUE(poller_.wait(0).empty()) << "it must not be polled while it rests";
     room_.check_time(now = room_.next_timeout().value());
-    if (rests == 0) {
-      EXPECT_THAT(room_.take_news().value_or(""), testing::HasSubstr("ulimit -n"));
-    }
+    if (rests == 0) news = room_.take_news();
   }
   taken.reset();
+  EXPECT_THAT(news.value_or(""), testing::HasSubstr("ulimit -n"));
   handle_one();
   EXPECT_THAT(tokens_, testing::ElementsAre(5));
 }
