@@ -111,8 +111,8 @@ struct CommunicatorOptions {
   // ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in order), RANK, WORLD_SIZE,
   // ATP_OWN_SERVER, ATP_KEY_FILE, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or
   // "fixed"), ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or
-  // "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds),
-  // ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY. `atp run` sets those that a job needs.
+  // "proactive"), ATP_CONGESTION ("aimd", "none" or "paper"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
+  // (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY. `atp run` sets those that a job needs.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from text: "host:port,host:port", switches upward, then the server;

@@ -146,7 +146,8 @@ Result<CongestionPolicy> optional_congestion() {
   const std::string_view text = lookup("ATP_CONGESTION");
   if (text.empty() || text == "aimd") return CongestionPolicy::kAimd;
   if (text == "none") return CongestionPolicy::kNone;
-  return malformed("ATP_CONGESTION", text, "\"aimd\" or \"none\"");
+  if (text == "paper") return CongestionPolicy::kPaper;
+  return malformed("ATP_CONGESTION", text, "\"aimd\", \"none\" or \"paper\"");
 }
 
 // If unset, true if the launcher has counted all ranks as local.

@@ -189,7 +189,8 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_DIGEST", "on", "ATP_DIGEST=\"on\" is not \"0\" or \"1\""},
       {"ATP_DIGEST_EVERY", "-1", "ATP_DIGEST_EVERY=\"-1\" is not a whole number from 0 to"},
       {"ATP_OVERFLOW", "no", "ATP_OVERFLOW=\"no\" is not \"reactive\" or \"proactive\""},
-      {"ATP_CONGESTION", "cubic", "ATP_CONGESTION=\"cubic\" is not \"aimd\" or \"none\""},
+      {"ATP_CONGESTION", "cubic",
+       "ATP_CONGESTION=\"cubic\" is not \"aimd\", \"none\" or \"paper\""},
       {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},
       {"ATP_JOIN_TIMEOUT", "nan", "ATP_JOIN_TIMEOUT=\"nan\" is not a number of seconds"},
   };

@@ -38,8 +38,9 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.number_format = options.number_format;
   config.overflow = options.overflow;
   config.congestion = options.congestion;
-  // A fixed window is for comparisons, in which nothing else may change what is in flight.
-  config.room = options.congestion != CongestionPolicy::kNone;
+  // The others are for comparisons, in which nothing but their own window bounds what is in flight.
+  config.room = options.congestion == CongestionPolicy::kAimd;
+  config.plain_repeats = config.tolerance = options.congestion != CongestionPolicy::kPaper;
   config.servers = static_cast<std::uint16_t>(options.more_routes.size() + 1);
   config.join_timeout = left_to_join(options);
   config.has_key = options.key.has_value();

@@ -36,7 +36,7 @@ void place(const Setup& setup, sim::JobPlan& job) {
 
 CongestionPolicy congestion_of(const Setup& setup) {
   if (!setup.aimd) return CongestionPolicy::kNone;
-  return setup.halve ? CongestionPolicy::kHalve : CongestionPolicy::kAimd;
+  return setup.halve ? CongestionPolicy::kPaper : CongestionPolicy::kAimd;
 }
 
 sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {

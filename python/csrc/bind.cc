@@ -126,12 +126,19 @@ NumberFormat number_format(const std::string& name) {
   return NumberFormat::kExact;
 }
 
+CongestionPolicy congestion_policy(const std::string& name) {
+  if (name == "none") return CongestionPolicy::kNone;
+  if (name == "paper") return CongestionPolicy::kPaper;
+  TORCH_CHECK_VALUE(name == "aimd", "\"", name, "\" is not \"aimd\", \"none\" or \"paper\"");
+  return CongestionPolicy::kAimd;
+}
+
 // A group of one needs no network and no route; a given route must still be valid.
 c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
-    bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
+    const std::string& congestion, bool digest, std::uint64_t digest_every, bool host_memory,
     const std::vector<std::size_t>& host_of, const std::string& job_keys,
     std::shared_ptr<Interruption> interruption, std::shared_ptr<RecordedGroup> recorded) {
   const py::gil_scoped_release release;
@@ -147,7 +154,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
     options.values_per_fragment = values_per_fragment;
-    options.congestion = fixed_window ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
+    options.congestion = congestion_policy(congestion);
     options.number_format = number_format(numbers);
     options.digest = digest;
     options.digest_every = digest_every;
@@ -380,7 +387,7 @@ void define_in_network_group(py::module_& module) {
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
-                 py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
+                 py::arg("congestion"), py::arg("digest"), py::arg("digest_every"),
                  py::arg("host_memory"), py::arg("host_of"), py::arg("job_keys"),
                  py::arg("interruption"), py::arg("recorded"));
   define_common<PyInNetworkGroup>(in_network);

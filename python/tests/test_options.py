@@ -77,6 +77,7 @@ CASES = {
         {},
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
+    "the paper's rules": ({"ATP_CONGESTION": "paper"}, Options(), {"congestion": "paper"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
     "an automatic choice": ({"ATP_ALGORITHM": "auto"}, Options(), {}),
     "an automatic choice with a fixed scale is the network": (

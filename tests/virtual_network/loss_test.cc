@@ -79,7 +79,7 @@ TEST(Loss, AHundredthOfThePacketsDoesNotMakeShortOperationsWaitForTimeOuts) {
 
 // No sum is wrong and nothing is left over; it only takes longer.
 TEST(Loss, IsRepairedByThePapersRules) {
-  Plan plan = short_operations(0.01, CongestionPolicy::kHalve);
+  Plan plan = short_operations(0.01, CongestionPolicy::kPaper);
   plan.watched = true;
   plan.switch_config.places = 1;
   plan.switch_config.sharing.first_come = true;

@@ -20,7 +20,7 @@ CongestionWindow::CongestionWindow(CongestionPolicy policy, std::uint64_t packet
 
 bool CongestionWindow::on_answer(std::uint64_t bytes, bool ecn, bool limited) {
   answered_ += bytes;
-  if (ecn) return cut(policy_ == CongestionPolicy::kHalve ? bytes_ / 2 : bytes_ * 4 / 5);
+  if (ecn) return cut(policy_ == CongestionPolicy::kPaper ? bytes_ / 2 : bytes_ * 4 / 5);
   if (limited && policy_ != CongestionPolicy::kNone) grow(bytes);
   return false;
 }

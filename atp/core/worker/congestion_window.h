@@ -16,7 +16,7 @@
 // A loss halves it, though not below the path's capacity, and ECN takes a fifth, once per window,
 // down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes
 // less than a loss, which comes from one that has overflowed (RFC 8511, which also gives the
-// figure). Policy kHalve halves it for both, as in the paper. The window counts bytes, so that a
+// figure). Policy kPaper halves it for both, as in the paper. The window counts bytes, so that a
 // job with large packets gets no larger share. A COLLISION means that aggregators are scarce, not
 // bandwidth: it cuts the room (aggregator_room.h).
 
@@ -39,7 +39,7 @@ class CongestionWindow {
   bool on_answer(std::uint64_t bytes, bool ecn, bool limited);
   // `capacity`: what the path holds while its queues are empty, in bytes; 0 if that is unknown.
   bool on_loss(std::uint64_t capacity) {
-    if (policy_ == CongestionPolicy::kHalve) return cut(bytes_ / 2);
+    if (policy_ == CongestionPolicy::kPaper) return cut(bytes_ / 2);
     return cut(std::max(bytes_ / 2, std::min(bytes_, capacity)));
   }
 

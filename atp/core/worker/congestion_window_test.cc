@@ -101,10 +101,10 @@ TEST(CongestionWindow, ALossLeavesWhatThePathHolds) {
 }
 
 TEST(CongestionWindow, AsInThePaperAnyCutHalvesItWhateverThePathHolds) {
-  CongestionWindow lossy(CongestionPolicy::kHalve, kPacket, kMax);
+  CongestionWindow lossy(CongestionPolicy::kPaper, kPacket, kMax);
   EXPECT_TRUE(lossy.on_loss(kFirst));
   EXPECT_EQ(lossy.bytes(), kFirst / 2);
-  CongestionWindow marked(CongestionPolicy::kHalve, kPacket, kMax);
+  CongestionWindow marked(CongestionPolicy::kPaper, kPacket, kMax);
   EXPECT_TRUE(marked.on_answer(kPacket, true, true));
   EXPECT_EQ(marked.bytes(), kFirst / 2);
   answer_window(marked);

@@ -28,11 +28,11 @@ enum class OverflowPolicy : std::uint8_t {
   kProactive,  // send values above 1/W of the range past the switches
 };
 
-// What a worker does about congestion (paper §3.7; §5.5 compares both).
+// What a worker does about congestion (paper §3.7; §5.5 compares the first two).
 enum class CongestionPolicy : std::uint8_t {
   kAimd,   // additive increase, multiplicative decrease by ECN and loss
   kNone,   // a fixed window
-  kHalve,  // as kAimd, but any cut halves the window, as in the paper; for comparison
+  kPaper,  // as kAimd, but any cut halves the window; for comparison
 };
 
 // How a worker accesses the tensors of its operations. The driver passes it in with every call that

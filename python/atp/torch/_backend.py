@@ -249,7 +249,7 @@ def _in_network(
         route_name=route_name,
         values_per_fragment=options.values_per_fragment,
         numbers=options.numbers,
-        fixed_window=options.congestion == "none",
+        congestion=options.congestion,
         digest=options.digest,
         digest_every=options.digest_every,
         host_memory=in_memory,

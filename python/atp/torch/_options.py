@@ -29,7 +29,7 @@ _KINDS = (
     ("scale", str, "'blocks' or 'fixed'"),
     ("wire", str, "'int32' or 'int16'"),
     ("exact", bool, "True or False"),
-    ("congestion", str, "'aimd' or 'none'"),
+    ("congestion", str, "'aimd' or 'none' or 'paper'"),
     ("timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("join_timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("digest", bool, "True or False"),
@@ -64,8 +64,8 @@ class Options:
         every rank for each fragment, and each rank of a ring adds all values. Default: ATP_EXACT
         (0 or 1), else False. scale, wire and exact must be the same on every rank; they do not
         affect integers, maxima and minima, and on a ring only all-reduces of float32.
-    congestion: "aimd", the window follows ECN and loss, or "none", a fixed window. Default:
-        ATP_CONGESTION, else "aimd".
+    congestion: "aimd", the window follows ECN and loss; for comparisons "none", a fixed window, or
+        "paper", the rules of the paper (docs/sharing.md). Default: ATP_CONGESTION, else "aimd".
     timeout: how long an all-reduce may take, from its call to its end. Default: ATP_TIMEOUT
         (seconds), else the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group have met.
@@ -171,7 +171,7 @@ class Options:
             hierarchy=self._resolved_hierarchy() and host_memory and not numbers["exact"],
             values_per_fragment=values,
             **numbers,
-            congestion=_choice("congestion", self.congestion, ("aimd", "none")),
+            congestion=_choice("congestion", self.congestion, ("aimd", "none", "paper")),
             timeout=min(self.timeout or _seconds("ATP_TIMEOUT", group_timeout), _LONGEST),
             join_timeout=min(join, group_timeout, _LONGEST),
             digest=_switch("digest", self.digest),

@@ -226,13 +226,13 @@ PAPER = [
     Rule(
         "by the paper's rules a mark takes a fifth",
         CONGESTION,
-        "policy_ == CongestionPolicy::kHalve ? bytes_ / 2 : bytes_ * 4 / 5",
+        "policy_ == CongestionPolicy::kPaper ? bytes_ / 2 : bytes_ * 4 / 5",
         "bytes_ * 4 / 5",
     ),
     Rule(
         "by the paper's rules a loss leaves what the path holds",
         "atp/core/worker/congestion_window.h",
-        "    if (policy_ == CongestionPolicy::kHalve) return cut(bytes_ / 2);\n",
+        "    if (policy_ == CongestionPolicy::kPaper) return cut(bytes_ / 2);\n",
         "",
     ),
 ]
