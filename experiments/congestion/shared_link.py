@@ -14,6 +14,7 @@ from lab.network import Network
 K = 350
 MIB = 1 << 20
 WIRE = (4 * K + 48 + 42) / (4 * K)  # bytes on the wire per byte of gradients, Ethernet included
+PAPERS_SWITCH = ("--places", 1, "--first-come")  # beside workers with the policy "paper"
 
 
 @dataclass
@@ -153,9 +154,9 @@ def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, worke
             )
         network.without_segmentation()  # queues hold packets, as in a switch, not trains
         server = start_node(network, atp, "server", "server")
-        start_node(
-            network, atp, "switch", "switch", "--upstream", f"{network['server'].address}/32"
-        )
+        rules = PAPERS_SWITCH if policy == "paper" else ()
+        above = f"{network['server'].address}/32"
+        start_node(network, atp, "switch", "switch", "--upstream", above, *rules)
         ends = ("w0", "peer") if direction == "up" else ("peer", "w0")
         flow = start_flows(network, *ends, flows) if flows else None
         time.sleep(2 if flows else 0)

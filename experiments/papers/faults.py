@@ -2,9 +2,9 @@
 
     .venv/bin/python -m experiments.papers.faults [--figure KEY]... [--fault NAME]... [--out FOLDER]
 
-Plants one fault after the other in every simulated contest that stands for the product (not in the
-paper's rules or the static partition beside it), runs the quick form of a figure with one seed, and
-reports which of its checks fail. Stores faults.json in FOLDER (default: out/papers), of which
+Plants one fault after the other in every contest that stands for the product (not in the paper's
+rules or the static partition beside it), runs the quick form of a figure with one seed, and reports
+which of its checks fail. Stores faults.json in FOLDER (default: out/papers), of which
 docs/papers.md has the table. Exit code 1: a figure of the intact product fails, or does not notice
 a fault and EXPLAINED does not say why.
 """
@@ -14,7 +14,7 @@ import json
 import sys
 from contextlib import contextmanager
 
-from experiments.papers import shared_links
+from experiments.papers import real_scarcity, real_switch, shared_links, store
 from experiments.papers.entry import Size
 from experiments.papers.registry import find
 from experiments.report import plt
@@ -48,8 +48,48 @@ FAULTS = {
     "no aggregation": lambda options: options | {"levels": 0},
 }
 INTACT = "intact"
-KEYS = ["9", "12", "13a", "13b", "13c", "14", "15", "16a", "16b", "20"]
-REAL = ["16a", "16b"]  # by real processes: congestion control alone can be taken away
+
+
+def without_control(beside):
+    def job_beside_flows(folder, atp, flows, direction, policy, *rest, **more):
+        policy = "none" if policy == "aimd" else policy
+        return beside(folder, atp, flows, direction, policy, *rest, **more)
+
+    return job_beside_flows
+
+
+def with_rules(change):
+    """For Fig. 13a by real processes: `change` gets the rules, and the number of aggregators."""
+    return lambda of: lambda scheme, n: change(of, n) if scheme == "ours" else of(scheme, n)
+
+
+# By real processes, which have fewer options: what a fault makes of what REPLACED names.
+REAL = {
+    "13a-real": {
+        "a static partition": with_rules(lambda of, n: of("static", n)),
+        "one place": with_rules(
+            lambda of, n: (of("ours", n)[0], ("--places", 1), of("ours", n)[2])
+        ),
+        "no congestion control": with_rules(lambda of, n: ("none", *of("ours", n)[1:])),
+    },
+    "13b-real": {
+        "no rehash": lambda of: {name: ("hash", *rest) for name, (_, *rest) in of.items()},
+    },
+    "13c-real": {"a static partition": lambda of: of | {"dynamic": of["static"]}},
+    "16a": {"no congestion control": without_control},
+    "16b": {"no congestion control": without_control},
+}
+REPLACED = {
+    "13a-real": (real_scarcity, "rules"),
+    "13b-real": (real_switch, "SCHEMES"),
+    "13c-real": (real_switch, "SHARING"),
+    "16a": (shared_links, "job_beside_flows"),
+    "16b": (shared_links, "job_beside_flows"),
+}
+KEYS = [
+    *("9", "12", "13a", "13a-real", "13b", "13b-real", "13c", "13c-real"),
+    *("14", "15", "16a", "16b", "20"),
+]
 # Why a figure does not notice some faults: the faults, and the reason.
 ALIKE = "its jobs are alike and all keep the rules, so none takes more than its part"
 REHASHED = "with 16 places there is nearly always a free one, whatever the index"
@@ -126,31 +166,33 @@ class Played:
 
 
 def faults_of(key):
-    return ["no congestion control"] if key in REAL else list(FAULTS)
+    return list(REAL.get(key, FAULTS))
 
 
 @contextmanager
-def planted(fault, played):
+def planted(key, fault, played):
     """The product lacks a rule; what it is compared with does not."""
-    play, beside = contest.play, shared_links.job_beside_flows
     change = FAULTS.get(fault, lambda options: options)
-    contest.play = lambda options: played(options if options.get("paper") else change(options))
-    if fault == "no congestion control":
+    module, name = contest, "play"
 
-        def without_control(folder, atp, flows, direction, policy, *rest, **more):
-            return beside(folder, atp, flows, direction, "none", *rest, **more)
+    def faulty(options):
+        return played(options if options.get("paper") else change(options))
 
-        shared_links.job_beside_flows = without_control
+    if key in REAL:
+        module, name = REPLACED[key]
+        faulty = REAL[key].get(fault, lambda of: of)(getattr(module, name))
+    intact = getattr(module, name)
+    setattr(module, name, faulty)
     try:
         yield
     finally:
-        contest.play, shared_links.job_beside_flows = play, beside
+        setattr(module, name, intact)
 
 
 def noticed(key, fault, played):
     """The checks that fail, in words."""
     (entry,) = find([key])
-    with planted(fault, played):
+    with planted(key, fault, played):
         try:
             outcome = entry.run(OneSeed(quick=True))
         except ZeroDivisionError:
@@ -183,7 +225,7 @@ def stored(folder):
 
 def run(keys, faults, folder):
     """Problems, in words; what was found is added to what is stored."""
-    found, problems = stored(folder), []
+    found, problems, at = stored(folder), [], store.commit()
     for key in keys:
         played = Played(contest.play)
         for fault in [INTACT, *faults_of(key)]:
@@ -191,6 +233,7 @@ def run(keys, faults, folder):
                 continue
             failed = noticed(key, fault, played)
             found.setdefault(key, {})[fault] = failed
+            found[key]["commit"] = at
             said = f"notices: {failed[0]}" if failed else "does not notice"
             print(f"{key:5} {fault:22} {said}", flush=True)
             if problem := cell(key, fault, failed):

@@ -132,8 +132,8 @@ def section(entry, found, pictures):
 _FAULTS = (
     "`.venv/bin/python -m experiments.papers.faults` takes one rule away from the product, and "
     "leaves what it is compared with as it is. *Yes* means that a check of the figure's quick "
-    "form, with one seed, then fails. From real processes (Fig. 16) only congestion control can be "
-    "taken away."
+    "form, with one seed, then fails. From real processes (Fig. 16, and those with *real*) fewer "
+    "rules can be taken away: the others have a dash."
 )
 
 
@@ -148,6 +148,8 @@ def faults_section(found):
             "–" if fault not in found[key] else "yes" if found[key][fault] else " " for key in keys
         ]
         lines.append(f"| {fault} | {' | '.join(cells)} |")
+    commits = [found[key].get("commit", "unknown") for key in keys]
+    lines.append(f"| (run at commit) | {' | '.join(commits)} |")
     lines += ["", "Why a cell is blank:", ""]
     for key in keys:
         blank = [fault for fault in faults.FAULTS if found[key].get(fault) == []]

@@ -14,12 +14,14 @@ from experiments.papers import (
     real_links,
     real_loss,
     real_racks,
+    real_scarcity,
     real_switch,
     real_training,
     shared_links,
     shared_switch,
     shared_switch_over_time,
     tensor_parallel,
+    training_pairs,
     training_speed,
 )
 from experiments.papers.entry import Entry, State
@@ -45,7 +47,7 @@ _NOT_SHOWN = [
 ]
 _ORDER = [
     *("3", "8", "9", "9-real", "10", "10-real", "11", "11-real", "12", "12-real"),
-    *("13a", "13b", "13b-real", "13c", "13c-real"),
+    *("13a", "13a-real", "13b", "13b-real", "13c", "13c-real"),
     *("14", "15", "16a", "16b", "17", "18", "19", "20", "20-real", "table1", "b1", "overflow"),
     *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
 ]
@@ -58,6 +60,8 @@ _ALL = {
         real_links,
         shared_switch,
         shared_switch_over_time,
+        training_pairs,
+        real_scarcity,
         real_switch,
         loss,
         real_loss,

@@ -3,15 +3,33 @@
 from experiments.papers.entry import Check, Entry, Outcome, State, mean_of
 from experiments.papers.sweep import HOSTS
 from experiments.report import plt
-from experiments.sharing.contest import PAPER, SCHEMES, play_all, static_partition
+from experiments.sharing.contest import (
+    PAPER,
+    SCHEMES,
+    congestion_control,
+    play_all,
+    static_partition,
+)
 
 # Fig. 13b ----------------------------------------------------------------------------------------
 
 RULES = {
-    "ours": ({"placement": "rehash"}, "ours"),
-    "paper": ({**PAPER, "placement": "rehash"}, "the paper's rules"),
-    "fixed": ({**PAPER, "placement": "hash"}, "the paper's rules without rehash"),
+    "ours": "ours",
+    "own": "ours, with congestion control",
+    "paper": "the paper's rules",
+    "fixed": "the paper's rules without rehash",
+    "static": "static partition",
 }
+
+
+def by_rules(rules, options):
+    """The options of a contest; the static partition's windows are as large."""
+    if rules == "static":
+        return static_partition(options, options["jobs"])
+    options = options | {"placement": "hash" if rules == "fixed" else "rehash"}
+    if rules == "own":
+        return congestion_control(options, options["window"])
+    return options if rules == "ours" else options | PAPER
 
 
 def series_of(size, rules):
@@ -22,10 +40,10 @@ def series_of(size, rules):
         "aggregators": 384,
         "window": 128,
         "fragments": 1024,
-        "operations": size.of(40, 80),
+        "operations": size.of(40, 120),
         "sample": 50,
-        **RULES[rules][0],
     }
+    options = by_rules(rules, options)
     results = play_all([{**options, "seed": seed} for seed in size.seeds])
     return [
         [(us, count, count - one) for us, count, one, _ in result["series"] if count][:-2]
@@ -48,7 +66,7 @@ def figure_13b(size):
     }
     at = {key: mean_of(values) for key, values in found.items()}
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for rules, (_, text) in RULES.items():
+    for rules, text in RULES.items():
         samples = series[rules][0]
         axes.plot(
             [us for us, _, _ in samples],
@@ -63,7 +81,9 @@ def figure_13b(size):
         "Share of the fragments that are summed at the server, in the first and in the last fifth "
         f"of the run: ours {at['ours', 'first']:.2%} and {at['ours', 'last']:.2%}, the paper's "
         f"rules {at['paper', 'first']:.1%} and {at['paper', 'last']:.2%}, and without rehash "
-        f"{at['fixed', 'first']:.1%} and {at['fixed', 'last']:.1%}.",
+        f"{at['fixed', 'first']:.1%} and {at['fixed', 'last']:.1%}. With congestion control ours "
+        f"has {at['own', 'first']:.2%} and {at['own', 'last']:.2%}. A static partition sums "
+        f"{at['static', 'last']:.0%} there.",
         [
             {"rules": rules, "seed": seed, "us": us, "fragments": count, "at_server": at_server}
             for rules, runs in series.items()
@@ -89,6 +109,15 @@ def figure_13b(size):
                 1.5,
             ),
             Check(
+                "share summed at the server with congestion control in the last fifth of the run",
+                at["own", "last"],
+                0,
+                0.02,
+            ),
+            Check(
+                "share summed at the server with a static partition", at["static", "last"], 0, 0
+            ),
+            Check(
                 "share summed at the server without rehash in the last fifth",
                 at["fixed", "last"],
                 0.1,
@@ -104,6 +133,13 @@ def figure_13b(size):
 INTERVAL_US = 100
 
 
+SHARING = {
+    **SCHEMES,
+    "equal": "ours with the static partition's windows",
+    "own": "ours with congestion control",
+}
+
+
 def intervals_of(size, scheme):
     """By seed: (µs, fragments of job 1, 2 and 3 summed in the switch) in each interval."""
     options = {
@@ -112,7 +148,7 @@ def intervals_of(size, scheme):
         "aggregators": 48,
         "window": 64,
         "fragments": 4096,
-        "operations": size.of(18, 30),
+        "operations": size.of(18, 60),
         "compute": "1,1,2500",  # jobs 1 and 2 hardly pause
         "sample": INTERVAL_US,
         "split_jobs": True,
@@ -121,6 +157,10 @@ def intervals_of(size, scheme):
         options = static_partition(options, 3)
     elif scheme == "paper":
         options |= PAPER
+    elif scheme == "equal":
+        options |= {"window": static_partition(options, 3)["window"]}
+    elif scheme == "own":
+        options = congestion_control(options, options["window"])
     runs = []
     for result in play_all([{**options, "seed": seed} for seed in size.seeds]):
         samples = [(us, *jobs) for us, _, _, jobs in result["series"]]
@@ -143,7 +183,7 @@ def in_switch(samples):
 
 
 def figure_13c(size):
-    runs = {scheme: intervals_of(size, scheme) for scheme in SCHEMES}
+    runs = {scheme: intervals_of(size, scheme) for scheme in SHARING}
     counts = {scheme: mean_of(list(map(in_switch, found))) for scheme, found in runs.items()}
     gains = {scheme: [gain(samples) for samples in found] for scheme, found in runs.items()}
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -159,7 +199,9 @@ def figure_13c(size):
         f"switch per interval as while it sums: ours {mean_of(ours):.2f}, the paper's rules "
         f"{mean_of(gains['paper']):.2f}, a static partition {mean_of(static):.2f}. In all, "
         f"{counts['ours']:,.0f}, {counts['paper']:,.0f} and {counts['static']:,.0f} fragments are "
-        "summed in the switch per interval.",
+        "summed in the switch per interval. Ours with the static partition's windows has "
+        f"{mean_of(gains['equal']):.2f} and {counts['equal']:,.0f}, with congestion control "
+        f"{mean_of(gains['own']):.2f} and {counts['own']:,.0f}.",
         [
             {"scheme": scheme, "seed": seed, "us": us, "job_1": one, "job_2": two, "job_3": three}
             for scheme, found in runs.items()
@@ -187,6 +229,7 @@ def figure_13c(size):
                 1.15,
                 2,
             ),
+            Check("the same with congestion control", counts["own"] / counts["static"], 1.15, 2),
         ],
         figure,
     )

@@ -4,9 +4,9 @@
 
 Two and ten jobs of eight workers. Nothing can be gained by sharing here: no job ever leaves
 aggregators to another, and a fragment without one crosses the server's link eight times. Compares
-ours and the paper's rules, both with congestion control, with a static partition. Prints goodput
-and Jain's index; writes few-aggregators.csv and .svg into FOLDER (default: out/sharing). Every sum
-is checked.
+ours and the paper's rules, both with congestion control, with a static partition, and takes ours
+apart: what does each of its rules do alone? Prints goodput and Jain's index; writes
+few-aggregators.csv and .svg into FOLDER (default: out/sharing). Every sum is checked.
 """
 
 from experiments import report
@@ -18,11 +18,19 @@ AGGREGATORS = {2: [256, 128, 64, 32], 10: [640, 320, 160]}
 WORKERS = 8
 WINDOW = 128  # fills the server's link
 OPERATIONS = 60
-SEEDS = [1, 2, 3]
+SEEDS = [1, 2, 3, 4, 5]
+# Ours with less: the part bounds what is in flight, but no collision does; collisions do, but
+# nobody says or keeps a part; neither, so only places are left; and both with a single place.
+APART = {
+    "part": {"room": 0},
+    "collisions": {"first_come": True},
+    "places": {"first_come": True, "room": 0},
+    "one place": {"places": 1},
+}
 
 
-def measure(aggregators, operations, seeds=(1,)):
-    """`aggregators`: a list by the number of jobs."""
+def measure(aggregators, operations, seeds=(1,), schemes=tuple(SCHEMES)):
+    """`aggregators`: a list by the number of jobs. `schemes`: of SCHEMES or APART."""
 
     def options_of(jobs, aggregators, scheme):
         options = {
@@ -31,13 +39,16 @@ def measure(aggregators, operations, seeds=(1,)):
             "aggregators": aggregators,
             "operations": operations,
         }
-        return contest.sharing(scheme, options, WINDOW)
+        if scheme not in APART:
+            return contest.sharing(scheme, options, WINDOW)
+        window = aggregators // jobs if scheme == "part" else WINDOW
+        return contest.congestion_control(options, window) | APART[scheme]
 
     cases = [
         {"jobs": jobs, "aggregators": n, "scheme": scheme}
         for jobs, counts in aggregators.items()
         for n in counts
-        for scheme in SCHEMES
+        for scheme in schemes
     ]
     return contest.measure(cases, options_of, seeds)
 
@@ -56,19 +67,22 @@ def side_by_side(rows):
                 contest.over_static(here, scheme),
                 [row["jain"] for row in here if row["scheme"] == scheme],
             )
-            for scheme in SCHEMES
+            for scheme in dict.fromkeys(row["scheme"] for row in here)
         }
         yield jobs, n, sum(static) / len(static), by_scheme
 
 
 def table(rows):
     """Goodput over the static partition's, the least and the most of the seeds; the least Jain."""
-    lines = ["jobs  aggregators  static, Gbit/s   ours / static  Jain   paper / static  Jain"]
+    schemes = [scheme for scheme in dict.fromkeys(row["scheme"] for row in rows)
+               if scheme != "static"]  # fmt: skip
+    head = "".join(f"{scheme + ' / static, Jain':>25}" for scheme in schemes)
+    lines = [f"jobs  aggregators  static, Gbit/s{head}"]
     for jobs, n, static, by_scheme in side_by_side(rows):
         line = f"{jobs:4}  {n:11}  {static:14.1f}"
-        for scheme in ("ours", "paper"):
+        for scheme in schemes:
             ratios, jains = by_scheme[scheme]
-            line += f"   {min(ratios):.3f} to {max(ratios):.3f}  {min(jains):.3f}"
+            line += f"    {min(ratios):.3f} to {max(ratios):.3f}  {min(jains):.3f}"
         lines.append(line)
     return "\n".join(lines)
 
@@ -107,7 +121,7 @@ def plot(rows):
 
 def main():
     folder = report.parser(__doc__, "out/sharing").parse_args().folder
-    rows = measure(AGGREGATORS, OPERATIONS, SEEDS)
+    rows = measure(AGGREGATORS, OPERATIONS, SEEDS, [*SCHEMES, *APART])
     print(table(rows))
     print(verdict(rows))
     report.publish(f"{folder}/few-aggregators", rows, plot(rows))

@@ -17,7 +17,7 @@ AGGREGATORS = 512
 JOBS = [1, 2, 4, 8]
 OPERATIONS = 60
 WORKERS = 8
-SEEDS = [1, 2]
+SEEDS = [1, 2, 3, 4, 5]
 SCHEMES = {
     "ours": "several places, rehash (ours)",
     "static": "static partition (SwitchML)",

@@ -53,6 +53,15 @@ def test_two_groups_work_at_the_same_time(ranks):
     assert results == [[6.0, 6.0, half] * 3 for half in (1.0, 1.0, 5.0, 5.0)]
 
 
+def test_the_ranks_of_a_group_need_not_have_the_same_policy_of_congestion(ranks):
+    def body(rank):
+        policy = ("aimd", "none", "paper")[rank]
+        options = atp.torch.Options(algorithm="innetwork", host_memory=False, congestion=policy)
+        return total(dist.new_group(pg_options=options))
+
+    assert ranks.run(3, body) == [3.0] * 3
+
+
 def test_a_group_can_be_destroyed_and_made_again(ranks):
     def body(rank):
         sums = []

@@ -1,6 +1,7 @@
 """However aggregators are placed and shared, the sums are the same."""
 
 import json
+import re
 
 import pytest
 
@@ -85,6 +86,26 @@ def test_two_jobs_share_few_aggregators_and_the_status_says_how(cluster):
         for rank in ranks:
             assert rank.wait(2 * SECONDS) == 0, rank.output()
         assert "# Out of bounds values : 0 OK" in ranks[0].output()
+
+
+def test_a_worker_by_the_papers_rules_has_no_room_that_collisions_cut(cluster):
+    cluster.start_server()
+    cluster.start_switch("--aggregators", "2", "--places", "1", "--first-come")
+    bench = cluster.bench("-b", "256K", "-e", "256K", "-n", "20", "--counters")
+    cuts = {}
+    for cluster.job, policy in enumerate(("aimd", "paper"), 1):
+        ranks = [
+            cluster.start_rank(r, 2, bench, f"{policy} {r}", ATP_CONGESTION=policy)
+            for r in range(2)
+        ]
+        for rank in ranks:
+            assert rank.wait(SECONDS) == 0, rank.output()
+        said = ranks[0].output()
+        assert "# Out of bounds values : 0 OK" in said
+        found = dict(re.findall(r"^# +(\w+) (\d+)$", said, re.MULTILINE))
+        assert int(found["parameters_collided"]) > 0, said
+        cuts[policy] = int(found.get("room_cuts", 0))
+    assert cuts["aimd"] > 0 and cuts["paper"] == 0, cuts
 
 
 @pytest.mark.parametrize(

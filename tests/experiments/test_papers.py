@@ -180,7 +180,7 @@ def test_a_product_without_the_second_level_fails_the_shape(tmp_path, monkeypatc
 def test_a_fault_is_planted_only_in_the_product():
     seen = []
     change = faults.FAULTS["one place"]
-    with faults.planted("one place", lambda options: seen.append(options) or options):
+    with faults.planted("15", "one place", lambda options: seen.append(options) or options):
         contest.play({"jobs": 1})
         contest.play({"jobs": 1, **contest.PAPER})
     assert seen == [change({"jobs": 1}), {"jobs": 1, **contest.PAPER}]
@@ -207,35 +207,25 @@ def test_the_page_has_a_table_of_faults_and_says_why_a_cell_is_blank():
     assert "one place, no room" in text
 
 
-# The same for figures by real processes: what replaces a function or a table of their modules.
-REAL_BROKEN = {
-    "the second level": (
-        "9-real", real_racks, "route",
-        lambda network, worker, levels, of=real_racks.route: of(network, worker, min(levels, 1)),
-    ),
-    "rehash": (
-        "13b-real", real_switch, "collisions_over_time",
-        lambda _, sums, of=real_switch.collisions_over_time: of("hash", sums),
-    ),
-    "dynamic sharing": (
-        "13c-real", real_switch, "SHARING",
-        {**real_switch.SHARING, "dynamic": real_switch.SHARING["static"]},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("rule", REAL_BROKEN)
-def test_real_processes_without_one_of_the_rules_fail_the_shape(rule, tmp_path, monkeypatch):
-    key, module, name, broken = REAL_BROKEN[rule]
-    monkeypatch.setattr(module, name, broken)
-    problems = papers.run_all(find([key]), Size(True), tmp_path, False)
+def test_real_processes_without_the_second_level_fail_the_shape(tmp_path, monkeypatch):
+    of = real_racks.route
+    monkeypatch.setattr(real_racks, "route", lambda network, worker, levels: of(network, worker, 1))
+    problems = papers.run_all(find(["9-real"]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
 
 
-def test_a_job_without_congestion_control_fails_the_shape_beside_a_flow():
-    fault = "no congestion control"
-    (failed, *_) = faults.noticed("16b", fault, faults.Played(contest.play))
-    assert "windows were cut" in failed
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("13a-real", "a static partition"),
+        ("13b-real", "no rehash"),
+        ("13c-real", "a static partition"),
+        ("16b", "no congestion control"),
+    ],
+)
+def test_real_processes_with_a_fault_fail_the_shape(key, fault):
+    failed = faults.noticed(key, fault, None)
+    assert failed and all("expected" in one for one in failed), failed
 
 
 # As measured at 1 % loss. A product that recovers like another system must not have the shape.
