@@ -31,6 +31,9 @@ _LEAVES_WITHIN_S = 3.0
 # A rank that waits for others says so after this time, and then after pauses that become longer.
 _TELLS_AFTER_S = 1.0
 _TELLS_AGAIN_AFTER_S = 10.0
+# A process that is killed closes its sockets first, and so the store that it serves: only then does
+# the kernel say that it has ended.
+_ENDS_WITHIN_S = 1.0
 # A store that answers nothing for this long is reported: all calls of a rank wait for it.
 _STORE_SILENT_S = 1.0
 
@@ -196,7 +199,7 @@ class Watch:
 
     def _why_store_failed(self, error: Exception) -> str:
         who, _, rest = self._first.partition(_SEPARATOR)
-        if rest and _has_ended(rest.partition(_SEPARATOR)[0]):
+        if rest and _ends(rest.partition(_SEPARATOR)[0], _ENDS_WITHIN_S):
             return (
                 f"{self._name(0)}, {who}, {_WAS_LOST}its process has ended, and so has the store "
                 "in which the ranks meet"
@@ -262,13 +265,25 @@ def _process_mark(process: int) -> str:
     return f"{_kernel()}/{process}/{status[1]}" if status and _kernel() else ""
 
 
+def _is_here(mark: str) -> bool:
+    """Whether the process with this mark can be seen from here."""
+    return bool(_kernel()) and mark.startswith(_kernel() + "/")
+
+
 def _has_ended(mark: str) -> bool:
     """Whether the process with this mark has; False if it cannot be seen from here."""
-    kernel, _, rest = mark.rpartition("/")[0].rpartition("/")
-    if not kernel or kernel != _kernel():
+    if not _is_here(mark):
         return False
-    status = _status(int(rest))
+    status = _status(int(mark.split("/")[-2]))
     return status is None or status[0] in "ZX" or status[1] != mark.rpartition("/")[2]
+
+
+def _ends(mark: str, within_s: float) -> bool:
+    """Whether the process with this mark has ended, or does so soon."""
+    end = time.monotonic() + within_s
+    while not (ended := _has_ended(mark)) and _is_here(mark) and time.monotonic() < end:
+        time.sleep(0.01)
+    return ended
 
 
 def _status(process: int) -> tuple[str, str] | None:
