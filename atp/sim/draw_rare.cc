@@ -141,6 +141,16 @@ void draw_places(Plan& plan) {
   plan.quotas = quotas;
 }
 
+// Which jobs' workers keep the paper's rules, as with ATP_CONGESTION=paper.
+void draw_papers_rules(Plan& plan) {
+  Draw draw(plan.seed ^ 0x5ec3'0037);
+  for (JobPlan& job : plan.jobs) {
+    if (!draw.chance(0.05)) continue;
+    job.congestion = CongestionPolicy::kPaper;
+    job.room = job.plain_repeats = job.tolerance = false;
+  }
+}
+
 void draw_sizes(Plan& plan) {
   Draw draw(plan.seed ^ 0x0b16'512e);
   const std::uint64_t which = draw.between(0, 59);
