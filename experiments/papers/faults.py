@@ -95,6 +95,9 @@ ALIKE = "its jobs are alike and all keep the rules, so none takes more than its 
 REHASHED = "with 16 places there is nearly always a free one, whatever the index"
 FIXED = "its windows are fixed, and there are aggregators for all"
 EXPLAINED = {
+    "13a-real": [
+        (["a static partition"], "its jobs never pause, so the claim is that both are as fast"),
+    ],
     "9": [
         (
             [fault for fault in FAULTS if fault != "no aggregation"],

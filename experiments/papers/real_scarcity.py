@@ -70,8 +70,8 @@ def contest(scheme, aggregators, seconds):
 
 
 def figure_13a(size):
-    counts = size.of([8], [32, 16, 8, 4])
-    runs = range(1, size.of(1, 5) + 1)
+    counts = size.of([8], [16, 8, 4])
+    runs = range(1, size.of(1, 3) + 1)
     rows = []
     for run, n, scheme in itertools.product(runs, counts, SCHEMES):
         found = contest(scheme, n, size.of(5, 10))
@@ -105,12 +105,13 @@ def figure_13a(size):
             Check(
                 f"goodput of ours, divided by a static partition's, with {few} aggregators",
                 mean_of(ours[few]),
-                0.9,
+                0.85,
+                1.1,
             ),
             Check(
                 f"goodput of ours, divided by that of the paper's rules, with {few} aggregators",
                 at["ours", few] / at["paper", few],
-                1.1,
+                1.5,
             ),
             Check("Jain's index of ours", min(jains), size.of(0.9, 0.95), 1),
         ],
@@ -143,13 +144,15 @@ ENTRIES = [
         "38 % better than static sharing.",
         State.REAL,
         "Two cores run eleven processes, so a packet waits in a process, not on a link, and two "
-        "jobs keep few fragments in flight. The jobs never pause, so neither leaves aggregators to "
-        "the other.",
+        "jobs keep few fragments in flight: regions of two aggregators are enough for a static "
+        "partition. The jobs never pause, so neither leaves aggregators to the other. By the "
+        "paper's rules a fragment that collides crosses a server's link four times.",
         "Two jobs of four workers, each with a server of its own, and one switch are processes in "
         "network namespaces, whose links run at 20 Mbit/s. A job sums tensors of 1 MiB. Ours and "
         "the paper's rules (as in Fig. 16a) have windows of at most 64 packets, a static partition "
         "(`--partition 2`, linear placement) its region. Every element of every sum is checked.",
-        "to be seen",
+        "about as fast as a static partition, three times as fast as by the paper's rules; nothing "
+        "can be gained, since the jobs never pause",
         figure_13a,
     ),
 ]

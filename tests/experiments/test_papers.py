@@ -217,7 +217,7 @@ def test_real_processes_without_the_second_level_fail_the_shape(tmp_path, monkey
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
-        ("13a-real", "a static partition"),
+        ("13a-real", "one place"),
         ("13b-real", "no rehash"),
         ("13c-real", "a static partition"),
         ("16b", "no congestion control"),
