@@ -73,7 +73,8 @@ REAL = {
         "no congestion control": with_rules(lambda of, n: ("none", *of("ours", n)[1:])),
     },
     "13b-real": {
-        "no rehash": lambda of: {name: ("hash", *rest) for name, (_, *rest) in of.items()},
+        "no rehash": lambda of: of | {"places": ("hash", *of["places"][1:])},
+        "one place": lambda of: of | {"places": of["rehash"]},
     },
     "13c-real": {"a static partition": lambda of: of | {"dynamic": of["static"]}},
     "16a": {"no congestion control": without_control},
@@ -116,6 +117,7 @@ EXPLAINED = {
         (["no rehash"], REHASHED),
         (["no part"], ALIKE),
     ],
+    "13b-real": [(["no rehash"], REHASHED)],
     "13b": [
         (["no rehash"], REHASHED),
         (["no room"], "there are as many aggregators as fragments in flight"),
@@ -236,7 +238,8 @@ def run(keys, faults, folder):
                 continue
             failed = noticed(key, fault, played)
             found.setdefault(key, {})[fault] = failed
-            found[key]["commit"] = at
+            if set(faults_of(key)) <= set(faults):
+                found[key]["commit"] = at
             said = f"notices: {failed[0]}" if failed else "does not notice"
             print(f"{key:5} {fault:22} {said}", flush=True)
             if problem := cell(key, fault, failed):

@@ -162,7 +162,7 @@ ENTRIES = [
         "are workers with `ATP_CONGESTION=paper` and a switch with `--places 1 --first-come`. The "
         "job alone and the job beside the flow run at the same time, in networks of their own. "
         "Every element of every sum is checked.",
-        "together yes; the job does not keep all of its speed",
+        "together yes; the job keeps little more than half of its speed",
         figure_16a,
     ),
     Entry(
@@ -173,12 +173,11 @@ ENTRIES = [
         "come near the line rate.",
         State.REAL,
         "The rates, the queue and TCP's algorithm (cubic) differ. The job's window grows by a "
-        "packet per round trip; cubic's does not. The share depends on how soon the processes run: "
-        "in an earlier run, with compilers beside it on the same two cores, it was 0.53 to 1.21.",
+        "packet per round trip; cubic's does not.",
         "Six workers, a switch, a server and a cubic flow from one worker run in network "
         "namespaces of their own. The link runs at 20 Mbit/s with a queue of 40 kB. *The paper's "
         "rules* are as in Fig. 16a. Every element of every sum is checked.",
-        "yes",
+        "yes; the job takes more than its share from the flow",
         figure_16b,
     ),
 ]

@@ -137,7 +137,7 @@ ENTRIES = [
         "drift in and out of step.",
         HOSTS + ", AIMD, 1/1000 of a model per iteration, and the published compute times of an "
         "RTX 2080 Ti.",
-        "roughly yes",
+        "roughly yes, by any of the rules: they differ by less than the seeds do",
         figure_20,
     ),
 ]

@@ -4,9 +4,9 @@
 
 1, 2, 4 and 8 jobs of eight workers run back-to-back all-reduces through one switch and one server
 in the simulator, on as many aggregators as the static partition needs to fill the server's link.
-All schemes have the same number of fragments in flight, so only the choice of an aggregator
-differs; a fragment of ours has several places, of the others one. Writes fig14.csv and fig14.svg
-into FOLDER (default: out/sharing); every sum is checked.
+All schemes have the same fixed windows, so only the choice of an aggregator differs, and that ours
+keeps its room; a fragment of ours has several places, of the others one. Writes fig14.csv and
+fig14.svg into FOLDER (default: out/sharing); every sum is checked.
 """
 
 from experiments import report

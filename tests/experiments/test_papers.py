@@ -214,11 +214,18 @@ def test_real_processes_without_the_second_level_fail_the_shape(tmp_path, monkey
     assert problems and all("expected" in problem for problem in problems)
 
 
+def test_real_processes_by_the_papers_rules_without_rehash_fail_the_shape(tmp_path, monkeypatch):
+    rows = {name: ("hash", *rest) for name, (_, *rest) in real_switch.SCHEMES.items()}
+    monkeypatch.setattr(real_switch, "SCHEMES", rows)
+    problems = papers.run_all(find(["13b-real"]), Size(True), tmp_path, False)
+    assert problems and all("expected" in problem for problem in problems)
+
+
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
         ("13a-real", "one place"),
-        ("13b-real", "no rehash"),
+        ("13b-real", "one place"),
         ("13c-real", "a static partition"),
         ("16b", "no congestion control"),
     ],

@@ -29,7 +29,7 @@ _KINDS = (
     ("scale", str, "'blocks' or 'fixed'"),
     ("wire", str, "'int32' or 'int16'"),
     ("exact", bool, "True or False"),
-    ("congestion", str, "'aimd' or 'none' or 'paper'"),
+    ("congestion", str, "'aimd', 'none' or 'paper'"),
     ("timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("join_timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("digest", bool, "True or False"),
