@@ -151,8 +151,8 @@ ENTRIES = [
         "network namespaces, whose links run at 20 Mbit/s. A job sums tensors of 1 MiB. Ours and "
         "the paper's rules (as in Fig. 16a) have windows of at most 64 packets, a static partition "
         "(`--partition 2`, linear placement) its region. Every element of every sum is checked.",
-        "about as fast as a static partition, three times as fast as by the paper's rules; nothing "
-        "can be gained, since the jobs never pause",
+        "nothing can be gained, since the jobs never pause: nearly as fast as a static partition "
+        "(0.93 to 0.98), three times as fast as by the paper's rules",
         figure_13a,
     ),
 ]
