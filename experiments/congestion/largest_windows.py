@@ -19,7 +19,7 @@ AGGREGATORS = [50, 100, 200, 400]
 WINDOWS = [64, 128, 256, 512, 1024, 2048, 4096]
 FIXED = [32, 64, 128, 256]
 OPERATIONS = 12  # the first ones find out how many aggregators there are
-SEEDS = [1, 2, 3, 4, 5]
+SEEDS = [1]
 RULES = {"ours": {}, "paper": PAPER}
 
 
