@@ -6,9 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "atp/base/rank_set.h"
-#include "atp/cli/node/status_dialogue.h"
-#include "atp/cli/view/node_status.h"
+#include "atp/cli/status/status_dialogue.h"
 #include "atp/config/text/plain_text.h"
 
 // The dialogue of `atp status`. Whatever a node is sent, and in whatever pieces, it classifies it
@@ -68,28 +66,18 @@ void check_reply(const std::string& reply, bool json) {
     fail("an error that does not name the address", text);
 }
 
-void check_drain(const std::string& reply) {
-  const atp::Result<atp::DrainProgress> progress = atp::drain_progress("address", reply);
-  const std::string& text = progress ? progress.value().role : progress.error().message;
-  if (!atp::is_plain(text)) fail("the text has terminal control characters", text);
-}
-
 void check_status(const std::string& reply) {
   const atp::Result<atp::NodeStatus> read = atp::read_node_status("address", reply);
-  if (!read) return;
-  const atp::NodeStatus& status = read.value();
   const auto check_word = [](const std::string& word) {
     if (!atp::is_plain(word)) fail("a word has control characters", word);
   };
-  check_word(status.listen);
-  check_word(status.version);
+  if (!read) return check_word(read.error().message);
+  const atp::NodeStatus& status = read.value();
+  for (const std::string* word : {&status.role, &status.listen, &status.version}) check_word(*word);
   for (const auto& [name, value] : status.counters) check_word(name);
+  for (const atp::FailedJob& job : status.failures) check_word(job.why);
   for (const atp::JobStatus& job : status.jobs) {
     check_word(job.parent);
-    for (const atp::RankList* ranks :
-         {&job.joined, &job.missing, &job.detached, &job.waited_for, &job.lost, &job.left}) {
-      if (!ranks->empty() && ranks->back() >= atp::kMaxRanks) fail("no rank is so high", reply);
-    }
     if (!job.stuck) continue;
     for (const auto& [rank, host] : job.stuck->ranks) check_word(host);
   }
@@ -104,9 +92,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_reply(text, json);
     check_reply(std::string(atp::kStatusLine) + text, json);
   }
-  check_drain(text);
-  check_drain(std::string(atp::kDrainLine) + text);
-  check_drain(std::string(atp::kStatusLine) + text);
+  check_status(text);
+  check_status(std::string(atp::kDrainLine) + text);
   check_status(std::string(atp::kStatusLine) + text);
   return 0;
 }

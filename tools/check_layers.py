@@ -70,7 +70,8 @@ ALLOWED = {
     "atp/config/xml": ["atp/base", "atp/planner", "atp/config/text", "atp/config/interconnect"],
     "atp/config": ["atp/base", "atp/planner", "atp/config/text"],
     "atp/cli/command": ["atp/base", "atp/config/text"],
-    "atp/cli/metrics": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**"],
+    "atp/cli/status": ["atp/base", "atp/config/text", "atp/cli/command"],
+    "atp/cli/metrics": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**", "atp/cli/status"],
     "atp/cli/run": [
         "atp/base",
         "atp/wire",
@@ -94,6 +95,7 @@ ALLOWED = {
         "atp/config/text",
         "atp/cli/command",
         "atp/cli/metrics",
+        "atp/cli/status",
     ],
     "atp/cli/report": [
         "atp/base",
@@ -111,6 +113,7 @@ ALLOWED = {
         "atp/config/site",
         "atp/cli/command",
         "atp/cli/node",
+        "atp/cli/status",
     ],
     "atp/cli/view": [
         "atp/base",
@@ -121,6 +124,7 @@ ALLOWED = {
         "atp/cli/command",
         "atp/cli/metrics",
         "atp/cli/node",
+        "atp/cli/status",
     ],
     "atp/cli/sim": [
         "atp/base",

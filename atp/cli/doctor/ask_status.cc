@@ -4,13 +4,11 @@
 
 #include <cerrno>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "atp/cli/node/report.h"
-#include "atp/cli/node/status_dialogue.h"
 #include "atp/cli/node/timed_stream.h"
+#include "atp/cli/status/status_dialogue.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
 namespace atp {
@@ -33,27 +31,16 @@ ClockDifference difference_of(double theirs, const Asked& asked) {
           .uncertainty = rounded((asked.until - asked.from) / 2)};
 }
 
-void take_document(const std::string& address, const std::string& reply, const Asked& asked,
-                   NodeFacts& facts) {
-  const Result<std::string> document = status_answer(address, reply, true);
-  if (!document) return;
-  const auto status = nlohmann::json::parse(document.value(), nullptr, false);
-  if (!status.is_object()) return;
-  const auto role = status.find("role");
-  const auto version = status.find("version");
-  const auto wire_version = status.find("wire_version");
-  for (const auto& word : {role, version, wire_version}) {
-    if (word == status.end()) return;
-  }
-  if (!role->is_string() || !version->is_string() || !wire_version->is_number_integer()) return;
-  facts.role = role->get<std::string>();
-  facts.version = version->get<std::string>();
-  facts.wire_version = wire_version->get<int>();
+void take_status(const std::string& reply, const Asked& asked, NodeFacts& facts) {
+  const Result<NodeStatus> read = read_node_status(facts.address, reply);
+  if (!read || read.value().wire_version == 0) return;
+  const NodeStatus& status = read.value();
+  facts.role = status.role;
+  facts.version = status.version;
+  facts.wire_version = static_cast<int>(status.wire_version);
   facts.tcp = TcpWord::kStatus;
-  const auto time = status.find("time_s");  // absent in the status of earlier releases
-  if (time != status.end() && time->is_number()) {
-    facts.clock = difference_of(time->get<double>(), asked);
-  }
+  // 0 in the status of earlier releases.
+  if (status.time_s != 0) facts.clock = difference_of(status.time_s, asked);
 }
 
 }  // namespace
@@ -76,7 +63,7 @@ void ask_status(const Endpoint& node, NodeFacts& facts) {
   const std::optional<std::string> reply = stream.read_all(kMaxStatusBytes);
   facts.tcp = stream.timed_out() ? TcpWord::kSilence : TcpWord::kClosed;
   asked.until = seconds_since_1970();
-  if (reply && !reply->empty()) take_document(facts.address, *reply, asked, facts);
+  if (reply && !reply->empty()) take_status(*reply, asked, facts);
 }
 
 }  // namespace atp

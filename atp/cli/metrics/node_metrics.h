@@ -1,11 +1,11 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "atp/cli/metrics/metrics_text.h"
+#include "atp/cli/status/node_status.h"
 
 // The status of a switch or server (docs/status.md) as metrics for Prometheus.
 
@@ -22,7 +22,7 @@ struct MetricInfo {
   // The counter in the status. "drop_*" stands for all with that prefix; the rest of the name
   // becomes the label. Empty: not made from a counter.
   std::string_view counter = {};
-  double unit = 1;  // the counter's unit in units of the metric
+  double unit = 1;                                   // the counter's unit in units of the metric
 };
 
 std::span<const MetricInfo> node_metrics();
@@ -33,7 +33,7 @@ void begin_metric(std::string_view name, MetricsText& metrics);  // `name` must 
 inline constexpr std::size_t kMostMetricJobs = 32;
 inline constexpr std::size_t kMostMetricRanks = 64;  // per job
 
-void add_node_metrics(const nlohmann::ordered_json& status, MetricsText& metrics);
+void add_node_metrics(const NodeStatus& status, MetricsText& metrics);
 
 // This process's processor time, memory and descriptors, under the names that all exporters use.
 void add_process_metrics(MetricsText& metrics);

@@ -26,11 +26,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 template <class Enum>
-Json counters_of() {
-  Json counters = Json::object();
-  double value = 1001;  // differs from every other sample's
+CounterSnapshot counters_of() {
+  CounterSnapshot counters;
+  std::uint64_t value = 1001;  // differs from every other sample's
   const auto add = [&](std::string_view name, std::uint64_t) {
-    counters[std::string(name)] = value++;
+    counters.emplace_back(name, value++);
   };
   Counters<Enum>().for_each(add);
   UdpCounters().for_each(add);
@@ -39,25 +39,30 @@ Json counters_of() {
   return counters;
 }
 
-Json status(const std::string& role) {
-  Json status = Json::parse(R"({"role": "", "listen": "10.0.0.1:5501", "version": "1.2",
-    "draining": false,
-    "aggregators": {"total": 4096, "enough": 8192}, "jobs": [
-      {"job": 7, "incarnation": 4, "first_stream": 0, "world_size": 3, "fragments": 12,
-       "joined": [0, 1], "left": [2], "stuck": null, "lateness": [],
-       "aggregators": {"held": 5, "size": 4096, "part": 2048, "gradients": 90, "collided": 9,
-                       "gain": 0.2}}]})");
-  status["role"] = role;
-  status["counters"] =
-      role == "switch" ? counters_of<SwitchCounter>() : counters_of<ServerCounter>();
+NodeStatus status(const std::string& role) {
+  NodeStatus status{
+      .role = role,
+      .listen = "10.0.0.1:5501",
+      .version = "1.2",
+      .counters = role == "switch" ? counters_of<SwitchCounter>() : counters_of<ServerCounter>(),
+      .aggregators = {.total = 4096, .enough = 8192}};
+  status.jobs.push_back(
+      {.job = 7,
+       .incarnation = 4,
+       .world_size = 3,
+       .joined = RankSet::first(2),
+       .left = RankSet::of(2),
+       .fragments = 12,
+       .aggregators = {
+           .size = 4096, .part = 2048, .held = 5, .gradients = 90, .collided = 9, .gain = 0.2}});
   if (role == "switch") {
-    status["counters"]["aggregators_in_use"] = 5;
-    status["counters"]["trees"] = 1;
+    status.counters.emplace_back("aggregators_in_use", 5);
+    status.counters.emplace_back("trees", 1);
   }
   return status;
 }
 
-std::string text_of(const Json& status) {
+std::string text_of(const NodeStatus& status) {
   MetricsText metrics;
   add_node_metrics(status, metrics);
   add_process_metrics(metrics);
@@ -89,11 +94,11 @@ TEST(NodeMetrics, HaveConventionalNames) {
 // A new counter needs a metric that explains it.
 TEST(NodeMetrics, CoverEveryCounterOfANode) {
   for (const std::string role : {"switch", "server"}) {
-    const Json all = status(role);
+    const NodeStatus all = status(role);
     const std::string text = text_of(all);
-    for (const auto& [name, value] : all.at("counters").items()) {
+    for (const auto& [name, value] : all.counters) {
       const double unit = name == "process_stopped_ms" ? 1e-3 : 1;
-      EXPECT_THAT(text, HasSubstr(fmt::format(" {}\n", value.get<double>() * unit)))
+      EXPECT_THAT(text, HasSubstr(fmt::format(" {}\n", static_cast<double>(value) * unit)))
           << role << ' ' << name;
     }
   }
@@ -105,11 +110,14 @@ TEST(NodeMetrics, BelongToOneRoleOnly) {
 }
 
 TEST(NodeMetrics, ReportStatesStuckRanksAndLateRanks) {
-  Json one = status("server");
-  one["jobs"][0]["stuck"] = Json::parse(R"({"ranks": [{"rank": 2, "host": null}],
-                                            "waited_s": 3.25})");
-  one["jobs"][0]["lateness"] = Json::parse(R"([{"rank": 2, "operations": 40, "first_p50_us": 1500,
-    "first_p99_us": 2000000, "last_p50_us": 3, "last_p99_us": 4}])");
+  NodeStatus one = status("server");
+  one.jobs[0].stuck = {.ranks = {{2, ""}}, .waited_s = 3.25};
+  one.jobs[0].lateness = {{.rank = 2,
+                           .operations = 40,
+                           .first_p50_us = 1500,
+                           .first_p99_us = 2'000'000,
+                           .last_p50_us = 3,
+                           .last_p99_us = 4}};
   const std::string text = text_of(one);
   const std::string job = R"({job_id="7",incarnation="4",first_stream="0",)";
   for (const std::string& line : {
@@ -138,20 +146,20 @@ TEST(NodeMetrics, SayWhatAJobGetsOfASwitchsAggregatorsAndWhatMoreWouldBring) {
 }
 
 TEST(NodeMetrics, SayWhetherTheNodeDrainsAndHowManyJobsAreLeft) {
-  Json one = status("server");
-  one["jobs"].push_back(one["jobs"][0]);
-  one["jobs"][1]["first_stream"] = 2;  // another stream range of the same job
+  NodeStatus one = status("server");
+  one.jobs.resize(2, one.jobs[0]);
+  one.jobs[1].first_stream = 2;  // another stream range of the same job
   EXPECT_THAT(text_of(one), HasSubstr("atp_node_draining 0\n"));
-  one["draining"] = true;
+  one.draining = true;
   EXPECT_THAT(text_of(one), HasSubstr("atp_node_draining 1\n"));
   EXPECT_THAT(text_of(one), HasSubstr("atp_node_jobs 1\n"));
 }
 
 TEST(NodeMetrics, TellTwoTenantsJobsOfOneNumberApart) {
-  Json one = status("server");
-  one["jobs"].push_back(one["jobs"][0]);
-  one["jobs"][0]["tenant"] = "vision";
-  one["jobs"][1]["tenant"] = "speech";
+  NodeStatus one = status("server");
+  one.jobs.resize(2, one.jobs[0]);
+  one.jobs[0].tenant = "vision";
+  one.jobs[1].tenant = "speech";
   for (const char* tenant : {"vision", "speech"}) {
     EXPECT_THAT(
         text_of(one),
@@ -161,16 +169,11 @@ TEST(NodeMetrics, TellTwoTenantsJobsOfOneNumberApart) {
 }
 
 TEST(NodeMetrics, AreLimitedAndKeepTheLatestRanks) {
-  Json many = status("server");
-  const Json job = many["jobs"][0];
-  many["jobs"].clear();
-  for (std::size_t i = 0; i < kMostMetricJobs + 3; ++i) {
-    many["jobs"].push_back(job);
-    many["jobs"].back()["job"] = i;
-  }
-  Json& lateness = many["jobs"][0]["lateness"];
+  NodeStatus many = status("server");
+  many.jobs.resize(kMostMetricJobs + 3, many.jobs[0]);
+  for (std::size_t i = 0; i < many.jobs.size(); ++i) many.jobs[i].job = i;
   for (std::size_t rank = 0; rank < kMostMetricRanks + 2; ++rank) {
-    lateness.push_back({{"rank", rank}, {"first_p99_us", rank * 10}});
+    many.jobs[0].lateness.push_back({.rank = rank, .first_p99_us = rank * 10});
   }
   const std::string text = text_of(many);
   EXPECT_THAT(text, HasSubstr("atp_metrics_left_out 5\n"));

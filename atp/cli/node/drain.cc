@@ -1,15 +1,8 @@
 #include "atp/cli/node/drain.h"
 
-#include <fmt/core.h>
-
-#include "atp/base/text.h"
+#include "atp/cli/status/status_table.h"
 
 namespace atp {
-
-std::string drain_text(std::size_t jobs) {
-  if (jobs == 0) return "draining, no jobs left";
-  return fmt::format("draining, {} job{} left", with_commas(jobs), jobs == 1 ? "" : "s");
-}
 
 std::optional<std::string> Drain::look(Instant now, std::size_t jobs) {
   if (jobs > 0) {

@@ -27,7 +27,4 @@ class Drain {
   std::optional<Instant> empty_since_;
 };
 
-// "draining, 2 jobs left"
-std::string drain_text(std::size_t jobs);
-
 }  // namespace atp

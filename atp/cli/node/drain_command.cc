@@ -16,9 +16,9 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/node/drain.h"
-#include "atp/cli/node/status_dialogue.h"
 #include "atp/cli/node/timed_stream.h"
+#include "atp/cli/status/status_dialogue.h"
+#include "atp/cli/status/status_table.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 
@@ -89,13 +89,13 @@ class DrainedNode {
                 reply.nobody_listens ? " over TCP: it has ended, or runs with --no-status" : "");
       return false;
     }
-    const Result<DrainProgress> progress = drain_progress(address_, reply.text);
-    if (!progress) {
-      log_error("{}", progress.error().message);
+    const Result<NodeStatus> status = read_node_status(address_, reply.text);
+    if (!status) {
+      log_error("{}", status.error().message);
       return false;
     }
-    role_ = progress.value().role;
-    tell(progress.value().jobs);
+    role_ = status.value().role;
+    tell(jobs_in(status.value()));
     return true;
   }
 
@@ -105,11 +105,11 @@ class DrainedNode {
     problem_ = reply.problem;
     bool ended = reply.nobody_listens;
     if (!reply.text.empty()) {
-      const Result<DrainProgress> progress = drain_progress(address_, reply.text);
-      if (!progress) {
-        problem_ = progress.error().message;
-      } else if (progress.value().draining) {
-        tell(progress.value().jobs);
+      const Result<NodeStatus> status = read_node_status(address_, reply.text);
+      if (!status) {
+        problem_ = status.error().message;
+      } else if (status.value().draining) {
+        tell(jobs_in(status.value()));
       } else {
         ended = true;
       }

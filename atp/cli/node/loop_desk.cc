@@ -5,14 +5,14 @@
 
 namespace atp {
 
-StatusDocument LoopDesk::ask() {
+std::optional<NodeStatus> LoopDesk::ask() {
   constexpr std::chrono::seconds kPatience{2};
   std::unique_lock lock(mutex_);
-  if (closed_) return nullptr;
+  if (closed_) return std::nullopt;
   status_.reset();
   asked_ = true;
   loop_.wake();
-  answered_.wait_for(lock, kPatience, [this] { return status_ || closed_; });
+  answered_.wait_for(lock, kPatience, [this] { return status_.has_value() || closed_; });
   return std::move(status_);
 }
 
@@ -22,7 +22,7 @@ void LoopDesk::close() {
   answered_.notify_all();
 }
 
-void LoopDesk::answer(StatusDocument status) {
+void LoopDesk::answer(NodeStatus status) {
   const std::lock_guard lock(mutex_);
   asked_ = false;
   status_ = std::move(status);

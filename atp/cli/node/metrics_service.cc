@@ -1,6 +1,5 @@
 #include "atp/cli/node/metrics_service.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 

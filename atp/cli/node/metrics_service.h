@@ -21,7 +21,7 @@ class MetricsService {
   const Endpoint& address() const { return http_->address(); }
   // Called on the loop's thread.
   bool is_asked() const { return desk_.is_asked(); }
-  void answer(StatusDocument status) { desk_.answer(std::move(status)); }
+  void answer(NodeStatus status) { desk_.answer(std::move(status)); }
 
  private:
   explicit MetricsService(Waker& loop) : desk_(loop) {}

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "atp/core/dataplane/switch_jobs_test.h"
 
 namespace atp {
@@ -12,12 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-TEST(CounterReport, IsOneJsonObjectPerLine) {
-  EXPECT_EQ(to_json_line(1.5, "switch", {{"b", 2}, {"a", 18446744073709551615u}}),
-            "{\"time_s\":1.5,\"role\":\"switch\",\"counters\":{\"b\":2,\"a\":18446744073709551615}}"
-            "\n");
-}
 
 TEST(CounterWatch, ReportsEachRiseOnce) {
   CounterWatch watch({{"leaves", "rank left", "ranks left"}, {"absent", "never", "never"}});
@@ -56,11 +48,11 @@ TEST(SwitchStatus, SaysWhatMoreAggregatorsWouldBringToEachJob) {
         rig.send(job, 0, sequence);
       }
     }
-    const auto status = status_of("switch", "10.0.0.1:5501", rig.node, rig.now, {}, nullptr);
-    EXPECT_EQ(status->at("aggregators").at("enough"), row.enough);
-    EXPECT_EQ(status->at("jobs").size(), 3u);
-    for (const auto& job : status->at("jobs")) {
-      EXPECT_EQ(job.at("aggregators").at("gain"), row.gains[job.at("job").get<int>()]) << job;
+    const NodeStatus status = status_of("switch", "10.0.0.1:5501", rig.node, rig.now, {}, nullptr);
+    EXPECT_EQ(status.aggregators.enough, row.enough);
+    EXPECT_EQ(status.jobs.size(), 3u);
+    for (const JobStatus& job : status.jobs) {
+      EXPECT_EQ(job.aggregators.gain, row.gains[job.job]) << job.job;
     }
   }
 }

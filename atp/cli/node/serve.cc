@@ -17,6 +17,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/node/prefix.h"
+#include "atp/cli/status/status_json.h"
 #include "atp/driver/http/own_host.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "atp/cli/command/command.h"
-#include "atp/cli/node/status_dialogue.h"
 #include "atp/cli/node/timed_stream.h"
+#include "atp/cli/status/status_dialogue.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 

@@ -14,6 +14,7 @@
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
 #include "atp/cli/node/connection_owner.h"
+#include "atp/cli/status/status_json.h"
 #include "atp/driver/udp/address.h"
 #include "atp/wire/host_text.h"
 
@@ -95,7 +96,7 @@ std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
   }
   const auto status = desk_.ask();
   if (!status) return std::nullopt;
-  return reply + status->dump() + "\n";
+  return reply + to_json(*status);
 }
 
 bool StatusService::may_ask(const TcpSocket& connection) const {

@@ -12,7 +12,7 @@
 
 #include "atp/base/result.h"
 #include "atp/cli/node/loop_desk.h"
-#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/status/status_dialogue.h"
 #include "atp/core/topology/upstream.h"
 #include "atp/driver/tcp/talk_server.h"
 #include "atp/driver/udp/waker.h"
@@ -60,7 +60,7 @@ class StatusService {
   bool is_asked() const { return desk_.is_asked(); }
   // Whether somebody who is allowed to has asked the node to drain.
   bool is_drain_asked() const { return drain_asked_.load(std::memory_order_relaxed); }
-  void answer(StatusDocument status) { desk_.answer(std::move(status)); }
+  void answer(NodeStatus status) { desk_.answer(std::move(status)); }
 
  private:
   StatusService(StatusAllowed allowed, Waker& loop) : allowed_(std::move(allowed)), desk_(loop) {}

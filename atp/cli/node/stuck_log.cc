@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include "atp/base/text.h"
+#include "atp/cli/status/status_table.h"
 
 namespace atp {
 namespace {
+
+constexpr std::size_t kMostNamed = 8;
 
 std::string tenths_text(Duration duration) {
   return seconds_text(duration - duration % std::chrono::milliseconds(100));
@@ -21,15 +24,15 @@ std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, I
     episode.is_there = true;
     episode.waited = std::max(episode.waited, stuck.waited);
     RankSet ranks;
-    for (const auto& [rank, home] : stuck.ranks) ranks.insert(rank);
+    for (const StuckRank& one : stuck.is.ranks) ranks.insert(static_cast<Rank>(one.rank));
     // The ranks describe their operation once the server has told them that it waits.
-    if (stuck.description.empty() && stuck.waited < kPatience) continue;
+    if (stuck.is.operation.empty() && stuck.waited < kPatience) continue;
     const bool lately = now < episode.named_at + kPause && episode.named_last.contains(ranks);
     if (episode.named.contains(ranks) || lately) continue;
     episode.named |= ranks;
     episode.named_last = episode.named;
     episode.named_at = now;
-    episode.text = stuck_text(stuck);
+    episode.text = stuck_text(stuck.is, kMostNamed);
     episode.ranks = ranks;
     lines.push_back({fmt::format("{} has waited {} for {}", names_.text(stuck.job),
                                  tenths_text(stuck.waited), episode.text),

@@ -11,10 +11,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 StuckRanks stuck(const std::vector<Rank>& ranks, Duration waited, std::uint32_t job = 7) {
-  StuckRanks result{.job = {job, 1}, .ranks = {}, .waited = waited, .description = "sum #17"};
+  StuckRanks result{.job = {job, 1}, .waited = waited, .is = {.operation = "sum #17"}};
   for (const Rank rank : ranks) {
-    const Endpoint home = Endpoint::ipv4(10, 0, 1, static_cast<std::uint8_t>(rank), 7000);
-    result.ranks.emplace_back(rank, rank < 4 ? home : Endpoint{});
+    result.is.ranks.push_back({rank, rank < 4 ? "10.0.1." + std::to_string(rank) : ""});
   }
   return result;
 }
@@ -53,7 +52,7 @@ TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
 TEST(StuckLog, WaitsAMomentForTheOperationsDescription) {
   StuckLog log;
   StuckRanks unknown = stuck({2}, milliseconds(1300));
-  unknown.description.clear();
+  unknown.is.operation.clear();
   EXPECT_THAT(log.lines({unknown}, kBegin), IsEmpty());
   unknown.waited = milliseconds(1550);
   EXPECT_THAT(texts(log.lines({unknown}, kBegin)),

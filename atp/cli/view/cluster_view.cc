@@ -40,10 +40,10 @@ class Builder {
                     .restarts = record.restarts(),
                     .stopped_s = record.stopped_s()};
       if (const auto& status = record.status()) {
-        node.role = status->is_switch ? "switch" : "server";
+        node.role = status->is_switch() ? "switch" : "server";
         node.version = status->version;
-        node.aggregators = status->aggregators;
-        node.aggregators_held = status->aggregators_held;
+        node.aggregators = status->aggregators.total;
+        node.aggregators_held = status->aggregators.held;
         node.jobs = status->jobs.size();
       }
       indexes_.emplace(is.address, i);
@@ -78,7 +78,7 @@ class Builder {
     for (const auto& [from, to] : site_.links) add_link(from, to, false);
     for (std::size_t i = 0; i < records_.size(); ++i) {
       const auto& status = records_[i].status();
-      if (!status || !status->is_switch) continue;
+      if (!status || !status->is_switch()) continue;
       for (const JobStatus& job : status->jobs) {
         const auto parent = index_of(job.parent);
         if (parent) add_link(i, *parent, is_up(i));
@@ -89,7 +89,7 @@ class Builder {
   // Servers know a job best; a switch's answer is used if no server is asked.
   bool tells_jobs(std::size_t i) const {
     const auto& status = records_[i].status();
-    return status && (!status->is_switch || !has_servers());
+    return status && (!status->is_switch() || !has_servers());
   }
 
   bool has_servers() const {
@@ -135,7 +135,7 @@ class Builder {
     for (const auto& [node, k] : parts) {
       const JobStatus& part = records_[node].status()->jobs[k];
       job.world_size = std::max(job.world_size, part.world_size);
-      job.is_joining |= part.joining;
+      job.is_joining |= part.joining();
       add_states(part, ranks);
       if (part.stuck) job.waited_s = std::max(job.waited_s, part.stuck->waited_s);
       if (part.stuck && job.waits_in.empty()) job.waits_in = part.stuck->operation;
@@ -154,12 +154,11 @@ class Builder {
     view_.jobs.push_back(std::move(job));
   }
 
-  static void worsen(std::map<std::uint32_t, RankView>& ranks, const RankList& of,
-                     RankState state) {
-    for (const std::uint32_t rank : of) {
+  static void worsen(std::map<std::uint32_t, RankView>& ranks, const RankSet& of, RankState state) {
+    of.for_each([&](Rank rank) {
       const auto [at, is_new] = ranks.try_emplace(rank, RankView{.rank = rank, .state = state});
       if (!is_new) at->second.state = std::max(at->second.state, state);
-    }
+    });
   }
 
   static void add_states(const JobStatus& part, std::map<std::uint32_t, RankView>& ranks) {
@@ -174,9 +173,9 @@ class Builder {
     }
     if (!part.stuck) return;
     for (const auto& [rank, host] : part.stuck->ranks) {
-      worsen(ranks, {rank}, RankState::kStuck);
-      const auto at = ranks.find(rank);
-      if (at != ranks.end() && !host.empty()) at->second.host = host;
+      if (rank >= kMaxRanks) continue;
+      worsen(ranks, RankSet::of(static_cast<Rank>(rank)), RankState::kStuck);
+      if (!host.empty()) ranks.at(static_cast<Rank>(rank)).host = host;
     }
   }
 
@@ -187,10 +186,10 @@ class Builder {
     std::set<std::pair<std::size_t, std::size_t>> arrows;   // of this job, upward
     for (std::size_t i = 0; i < records_.size(); ++i) {
       const auto& status = records_[i].status();
-      if (!status || !status->is_switch || !is_up(i)) continue;
+      if (!status || !status->is_switch() || !is_up(i)) continue;
       for (const JobStatus& tree : status->jobs) {
         if (name_of_job(tree) != name) continue;
-        for (const std::uint32_t rank : tree.joined) on_way[rank].insert(i);
+        tree.joined.for_each([&](Rank rank) { on_way[rank].insert(i); });
         if (const auto parent = index_of(tree.parent)) arrows.emplace(i, *parent);
       }
     }
@@ -230,8 +229,8 @@ class Builder {
       if (!status || !is_up(i)) continue;
       for (const JobStatus& job : status->jobs) {
         if (name_of_job(job) != name) continue;
-        for (const RankDelay& delay : job.delays) {
-          const auto at = ranks.find(delay.rank);
+        for (const RankDelay& delay : job.lateness) {
+          const auto at = ranks.find(static_cast<std::uint32_t>(delay.rank));
           if (at == ranks.end()) continue;
           std::optional<RankDelay>& known = at->second.delay;
           if (!known || known->typical_us() < delay.typical_us()) known = delay;
@@ -249,12 +248,12 @@ class Builder {
 
 }  // namespace
 
-RankList JobView::in(RankState state) const {
-  RankList list;
+RankSet JobView::in(RankState state) const {
+  RankSet set;
   for (const RankView& one : ranks) {
-    if (one.state == state) list.push_back(one.rank);
+    if (one.state == state) set.insert(static_cast<Rank>(one.rank));
   }
-  return list;
+  return set;
 }
 
 const FailedJob* ClusterView::find_failure(const JobName& name) const {

@@ -71,7 +71,7 @@ struct JobView {
   std::optional<double> share_summed;
 
   // The ranks in a state.
-  RankList in(RankState state) const;
+  RankSet in(RankState state) const;
 };
 
 struct ClusterView {

@@ -59,7 +59,7 @@ TEST_F(ClusterViewTest, ADetachedRankSendsStraightToTheServer) {
   take(3, no_answer(NodePresence::kDead));
   look();
   EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "server", "server"));
-  EXPECT_EQ(view_.jobs[0].in(RankState::kDetached), (RankList{2, 3}));
+  EXPECT_EQ(view_.jobs[0].in(RankState::kDetached), set_of({2, 3}));
 }
 
 TEST_F(ClusterViewTest, APathThroughADeadSwitchIsKeptUntilTheServerReportsAnother) {
@@ -90,7 +90,8 @@ TEST_F(ClusterViewTest, JobsOfTwoTenantsWithTheSameNumberAreTwo) {
   NodeAnswer server = answer(false, {{.joined = {0, 1}}, {.joined = {0, 1, 2}}});
   server.status.jobs[0].tenant = "speech";
   server.status.jobs[1].tenant = "vision";
-  server.status.failures = {{7, 1, "its rank was lost", "vision"}};
+  server.status.failures = {
+      {.job = 7, .incarnation = 1, .why = "its rank was lost", .tenant = "vision"}};
   take(0, server);
   look();
   ASSERT_EQ(view_.jobs.size(), 2u);
@@ -105,7 +106,7 @@ TEST_F(ClusterViewTest, JobsOfTwoTenantsWithTheSameNumberAreTwo) {
 TEST_F(ClusterViewTest, TheWorstOfARanksStatesIsShown) {
   NodeAnswer server =
       answer(false, {{.joined = {0, 1, 2}, .missing = {3}, .detached = {1}, .stuck = {1}}});
-  server.status.jobs[0].waited_for = {2};
+  server.status.jobs[0].waited_for = RankSet::of(2);
   take(0, server);
   look();
   std::vector<RankState> states;
@@ -136,9 +137,9 @@ TEST_F(ClusterViewTest, EachRankHasTheHostThatItsServerKnowsOrHasKnown) {
 TEST_F(ClusterViewTest, TheHighestReportOfARanksLatenessIsShown) {
   take_running_job();
   NodeAnswer rack = answer(true, {{.joined = {0, 1}, .parent = "spine:1"}});
-  rack.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 900}};
+  rack.status.jobs[0].lateness = {{.rank = 1, .operations = 5, .first_p50_us = 900}};
   NodeAnswer spine = answer(true, {{.joined = {0, 1, 2, 3}, .parent = "server:1"}});
-  spine.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 30}};
+  spine.status.jobs[0].lateness = {{.rank = 1, .operations = 5, .first_p50_us = 30}};
   take(1, spine);
   take(2, rack);
   look();

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "atp/cli/node/scarcity.h"
+#include "atp/cli/status/scarcity.h"
 
 namespace atp {
 namespace {
@@ -18,7 +18,7 @@ bool has_restarted(const NodeStatus& before, const NodeStatus& now) {
                            "udp_datagrams_out", "udp_ip_bytes_out"}) {
     if (now.counter(name) < before.counter(name)) return true;
   }
-  return before.is_switch != now.is_switch;
+  return before.is_switch() != now.is_switch();
 }
 
 // Packets that no healthy job sends, however much is lost and repeated: strangers', broken ones,
@@ -39,7 +39,7 @@ constexpr std::string_view kSuspect[] = {
 
 std::uint64_t refused(const NodeStatus& status) {
   std::uint64_t sum = 0;
-  for (const std::string_view name : kSuspect) sum += status.counter(std::string(name));
+  for (const std::string_view name : kSuspect) sum += status.counter(name);
   return sum;
 }
 
@@ -101,15 +101,18 @@ void add_collided_jobs(const NodeStatus& before, const NodeStatus& now, NodeRate
       const JobStatus none;
       const JobStatus* found = same_job(before, now.jobs[i]);
       const JobStatus& old = found == nullptr ? none : *found;
-      wanted.add(rise(old.gradients, now.jobs[i].gradients),
-                 rise(old.collided, now.jobs[i].collided));
+      const JobAggregators& has = now.jobs[i].aggregators;
+      wanted.add(rise(old.aggregators.gradients, has.gradients),
+                 rise(old.aggregators.collided, has.collided));
     }
     all.add(wanted.gradients, wanted.collided);
     if (wanted.collided == 0) continue;
-    rates.collided_jobs.push_back({job.job, job.tenant, wanted.share(), job.held, job.part,
-                                   gain_of(wanted, job.children, job.limit, now.aggregators)});
+    const JobAggregators& has = job.aggregators;
+    rates.collided_jobs.push_back(
+        {job.job, job.tenant, wanted.share(), has.held, has.part,
+         gain_of(wanted, job.children, has.limit, now.aggregators.total)});
   }
-  rates.enough_aggregators = enough_aggregators(now.aggregators, all);
+  rates.enough_aggregators = enough_aggregators(now.aggregators.total, all);
 }
 
 std::vector<JobRates> rates_of_jobs(const NodeStatus& before, const NodeStatus& now,
@@ -145,7 +148,7 @@ void NodeRecord::take(NodeAnswer answer, double time_s) {
   if (status_ && time_s > answered_s_) {
     const bool restarted = has_restarted(*status_, answer.status);
     if (restarted) ++restarts_;
-    const NodeStatus nothing{.is_switch = answer.status.is_switch};
+    const NodeStatus nothing{.role = answer.status.role};
     compare(restarted ? nothing : *status_, answer.status, time_s - answered_s_);
   }
   job_rates_.resize(answer.status.jobs.size());
@@ -162,7 +165,7 @@ void NodeRecord::compare(const NodeStatus& before, const NodeStatus& now, double
                   .out_bits = counted("udp_ip_bytes_out") * kBitsPerByte / seconds,
                   .refused_packets = rise(refused(before), refused(now)) / seconds,
                   .lost_packets = rise(lost(before), lost(now)) / seconds};
-  if (now.is_switch) {
+  if (now.is_switch()) {
     const double gradients = counted("gradients_received");
     rates.sums = counted("complete_sums_sent") / seconds;
     rates.goodput_bits = rates.sums * values_per_sum(now) * kBitsPerValue;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/cli/view/node_status.h"
+#include "atp/cli/status/node_status.h"
 #include "atp/cli/view/questions.h"
 
 // What is known about one node over time: whether it is up and since when, and how fast its

@@ -80,7 +80,7 @@ TEST(NodeRecord, HasWhatMoreAggregatorsWouldHaveBroughtSinceTheLastAnswer) {
                                     .limit = row.limit,
                                     .children = row.children},
                                    {.job = 8, .gradients = 60, .limit = 64, .children = 2}});
-    now.status.aggregators = 64;
+    now.status.aggregators.total = 64;
     const NodeRates rates = rates_after(before, now, 1);
     ASSERT_EQ(rates.collided_jobs.size(), 1u);
     EXPECT_DOUBLE_EQ(rates.collided_jobs[0].gain, row.gain);

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/status/status_dialogue.h"
 
 namespace atp {
 namespace {

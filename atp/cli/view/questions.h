@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/cli/view/node_status.h"
+#include "atp/cli/status/node_status.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/wire/endpoint.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <thread>
 
-#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/status/status_dialogue.h"
 #include "atp/driver/tcp/testing_accept.h"
 #include "atp/driver/udp/address.h"
 

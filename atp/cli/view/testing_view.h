@@ -10,6 +10,13 @@
 
 namespace atp {
 
+using RankList = std::vector<Rank>;
+inline RankSet set_of(const RankList& ranks) {
+  RankSet set;
+  for (const Rank rank : ranks) set.insert(rank);
+  return set;
+}
+
 // One rank list of a job for each state that matters here.
 struct TestJob {
   std::uint64_t job = 7;
@@ -26,31 +33,31 @@ inline JobStatus job_status(const TestJob& is) {
                 .incarnation = 1,
                 .world_size = is.joined.size() + is.missing.size() + is.lost.size(),
                 .values_per_fragment = 350,
-                .joining = !is.missing.empty(),
-                .joined = is.joined,
-                .missing = is.missing,
-                .detached = is.detached,
-                .lost = is.lost,
-                .left = is.left,
+                .joined = set_of(is.joined),
+                .detached = set_of(is.detached),
+                .left = set_of(is.left),
+                .state = is.missing.empty() ? "running" : "joining",
+                .missing = set_of(is.missing),
+                .lost = set_of(is.lost),
                 .fragments = is.fragments,
                 .has_switches = true,
                 .parent = is.parent,
-                .gradients = is.gradients,
-                .collided = is.collided,
-                .held = is.held,
-                .part = is.part,
-                .limit = is.limit,
-                .children = is.children};
+                .children = is.children,
+                .aggregators = {.limit = is.limit,
+                                .part = is.part,
+                                .held = is.held,
+                                .gradients = is.gradients,
+                                .collided = is.collided}};
   if (is.stuck.empty()) return job;
   job.stuck.emplace(StuckJob{.waited_s = 1, .operation = "sum #17"});
-  for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");
+  for (const Rank rank : is.stuck) job.stuck->ranks.push_back({rank, "10.0.1.2"});
   return job;
 }
 
 inline NodeAnswer answer(bool is_switch, const std::vector<TestJob>& jobs = {},
-                         std::map<std::string, std::uint64_t> counters = {}) {
+                         CounterSnapshot counters = {}) {
   NodeAnswer answer{.presence = NodePresence::kUp};
-  answer.status.is_switch = is_switch;
+  answer.status.role = is_switch ? "switch" : "server";
   answer.status.counters = std::move(counters);
   for (const TestJob& job : jobs) answer.status.jobs.push_back(job_status(job));
   return answer;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "atp/cli/command/command.h"
+#include "atp/cli/status/status_json.h"
 
 namespace atp {
 namespace {
@@ -83,12 +84,7 @@ Json json_of(const RankView& rank) {
             {"state", name_of(rank.state)},
             {"host", rank.host},
             {"via", or_null(rank.via)}};
-  if (!rank.delay) return json;
-  json["operations"] = rank.delay->operations;
-  json["first_p50_us"] = rank.delay->first_p50_us;
-  json["first_p99_us"] = rank.delay->first_p99_us;
-  json["last_p50_us"] = rank.delay->last_p50_us;
-  json["last_p99_us"] = rank.delay->last_p99_us;
+  if (rank.delay) json.update(to_json(*rank.delay));
   return json;
 }
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "atp/base/rank_set.h"
 #include "atp/base/text.h"
 
 namespace atp {
@@ -19,32 +18,16 @@ constexpr std::uint64_t kOnTimeUs = 5'000;        // lower, so that a rank does 
 constexpr double kSlowToJoinSeconds = 10;
 constexpr double kWorthStoppingSeconds = 0.5;
 
-std::string text_of(const RankList& ranks) {
-  RankSet set;
-  for (const std::uint32_t rank : ranks) {
-    if (rank < kMaxRanks) set.insert(static_cast<Rank>(rank));
-  }
-  return ranks_text(set);
-}
-
-// "job 7", or "job 7 of vision".
-template <class AboutJob>
-std::string name_of(const AboutJob& one)
-  requires requires { one.tenant; }
-{
-  return fmt::format("job {}{}", one.job, one.tenant.empty() ? "" : " of " + one.tenant);
-}
-
 std::string name_of(const NodeView& node) {
   return node.name == node.address ? node.name : fmt::format("{} ({})", node.name, node.address);
 }
 
 // "rank 2 (10.0.1.2)", or the ranks alone where they are several.
-std::string stuck_text(const JobView& job, const RankList& ranks) {
-  if (ranks.size() != 1) return text_of(ranks);
+std::string stuck_text(const JobView& job, const RankSet& ranks) {
+  if (!ranks.is_single()) return ranks_text(ranks);
   const auto one = std::find_if(job.ranks.begin(), job.ranks.end(),
-                                [&](const RankView& view) { return view.rank == ranks[0]; });
-  return text_of(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
+                                [&](const RankView& view) { return view.rank == ranks.lowest(); });
+  return ranks_text(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
 }
 
 // What is wrong with an absent node, as the end of a sentence.
@@ -103,8 +86,8 @@ std::vector<Problem> worst_first(std::vector<Problem> problems) {
 
 std::string end_of(const JobView& job, bool is_forgotten, bool has_failed) {
   if (has_failed) return fmt::format("{} has ended", name_of(job));
-  const RankList lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
-  if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), text_of(lost));
+  const RankSet lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
+  if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), ranks_text(lost));
   if (!stuck.empty()) {
     return fmt::format("{} ended while it waited for {}", name_of(job), stuck_text(job, stuck));
   }
@@ -189,14 +172,10 @@ void Watch::note_jobs(const ClusterView& now) {
            fmt::format("{} runs with {} rank{}", name_of(job), job.world_size,
                        job.world_size == 1 ? "" : "s"));
     }
-    const RankList left = job.in(RankState::kLeft);
-    if (before == nullptr || left.empty()) continue;
-    const RankList left_before = before->in(RankState::kLeft);
-    if (left.size() > left_before.size()) {
-      RankList fresh;
-      std::set_difference(left.begin(), left.end(), left_before.begin(), left_before.end(),
-                          std::back_inserter(fresh));
-      note(now.time_s, Severity::kNote, fmt::format("{} left {}", text_of(fresh), name_of(job)));
+    const RankSet left = job.in(RankState::kLeft);
+    if (before == nullptr) continue;
+    if (const RankSet fresh = left - before->in(RankState::kLeft); !fresh.empty()) {
+      note(now.time_s, Severity::kNote, fmt::format("{} left {}", ranks_text(fresh), name_of(job)));
     }
   }
 }
@@ -286,29 +265,30 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
     add("unknown", Severity::kBad, " lost its server: no server that answers knows it", "", time_s);
     return;
   }
-  if (const RankList stuck = job.in(RankState::kStuck); !stuck.empty()) {
+  if (const RankSet stuck = job.in(RankState::kStuck); !stuck.empty()) {
     add("stuck", Severity::kBad,
         " waits for " + stuck_text(job, stuck) +
             (job.waits_in.empty() ? "" : " in " + job.waits_in),
-        " continues", time_s - job.waited_s, text_of(stuck));
+        " continues", time_s - job.waited_s, ranks_text(stuck));
   }
-  if (const RankList lost = job.in(RankState::kLost); !lost.empty()) {
-    add("lost", Severity::kBad, fmt::format(" lost {}", text_of(lost)), "", time_s, text_of(lost));
+  if (const RankSet lost = job.in(RankState::kLost); !lost.empty()) {
+    add("lost", Severity::kBad, fmt::format(" lost {}", ranks_text(lost)), "", time_s,
+        ranks_text(lost));
   }
-  if (const RankList missing = job.in(RankState::kMissing); !missing.empty()) {
+  if (const RankSet missing = job.in(RankState::kMissing); !missing.empty()) {
     const JobView* before = view_.find_job(name_of_job(job));
     const std::string key = fmt::format("{} {} is joining", name_of(job), job.incarnation);
     if (before == nullptr) held_until_[key] = time_s + kSlowToJoinSeconds;
     if (!held_until_.contains(key)) {
-      add("missing", Severity::kWarning, fmt::format(" waits for {} to join", text_of(missing)), "",
-          time_s);
+      add("missing", Severity::kWarning, fmt::format(" waits for {} to join", ranks_text(missing)),
+          "", time_s);
     }
   }
-  if (const RankList detached = job.in(RankState::kDetached); !detached.empty()) {
+  if (const RankSet detached = job.in(RankState::kDetached); !detached.empty()) {
     add("detached", Severity::kWarning,
-        fmt::format(": {} left the switch and send{} straight to the server", text_of(detached),
+        fmt::format(": {} left the switch and send{} straight to the server", ranks_text(detached),
                     detached.size() == 1 ? "s" : ""),
-        ": all ranks send through their switches again", time_s, text_of(detached));
+        ": all ranks send through their switches again", time_s, ranks_text(detached));
   }
   for (const RankView& rank : job.ranks) {
     const std::string what = fmt::format("late {}", rank.rank);

@@ -59,7 +59,8 @@ Second with(const TestJob& job) {
 // The server says why the job has failed, and does not know it any more.
 Second failed() {
   Second second{answer(false), answer(true)};
-  second.server.status.failures = {{7, 1, "rank 1 (10.0.1.1) left: it was killed"}};
+  second.server.status.failures = {
+      {.job = 7, .incarnation = 1, .why = "rank 1 (10.0.1.1) left: it was killed"}};
   return second;
 }
 
@@ -223,7 +224,7 @@ TEST_F(WatchTest, SaysWhichJobsFindTooFewAggregatorsAndWhatMoreWouldBring) {
                         .children = 4},
                        {.job = 8, .gradients = 50 * eight, .collided = eight, .part = 32}},
                       {{"gradients_received", 4 * seven}, {"collisions", seven + eight}})};
-    one.node.status.aggregators = 64;
+    one.node.status.aggregators.total = 64;
     return one;
   };
   pass(second(0, 0));
@@ -269,7 +270,8 @@ TEST_F(WatchTest, ReportsRanksThatHaveNotJoinedAfterTenSeconds) {
 TEST_F(WatchTest, NamesALateRankUntilItIsBelowHalfTheLimit) {
   const auto late = [](std::uint64_t us, std::uint64_t operations = 200) {
     Second second = with({});
-    second.node.status.jobs[0].delays = {{.rank = 1, .operations = operations, .first_p50_us = us}};
+    second.node.status.jobs[0].lateness = {
+        {.rank = 1, .operations = operations, .first_p50_us = us}};
     return second;
   };
   const std::string text = "job 7: rank 1 is late by ";

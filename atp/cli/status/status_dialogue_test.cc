@@ -1,4 +1,4 @@
-#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/status/status_dialogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,21 +58,22 @@ TEST(StatusAnswer, AReplyThatIsNotANodesIsRefused) {
   EXPECT_THAT(answer(status_with("12").substr(0, 80)).error().message, HasSubstr("ended early"));
 }
 
-TEST(DrainProgress, IsReadFromEitherReply) {
-  const std::string status = R"({"role": "server", "draining": true, "jobs": [
+TEST(DrainAnswer, IsReadFromEitherReply) {
+  const std::string status =
+      R"({"role": "server", "listen": "a", "version": "1", "draining": true, "jobs": [
       {"job": 7, "incarnation": 1, "first_stream": 0},
       {"job": 7, "incarnation": 1, "first_stream": 2},
       {"job": 7, "incarnation": 2, "first_stream": 0}]})";
   for (const std::string_view line : {kStatusLine, kDrainLine}) {
-    const auto progress = drain_progress(kAddress, std::string(line) + status);
-    ASSERT_TRUE(progress.ok()) << progress.error().message;
-    EXPECT_EQ(progress.value().role, "server");
-    EXPECT_TRUE(progress.value().draining);
-    EXPECT_EQ(progress.value().jobs, 2u) << "a job with two stream ranges is one";
+    const auto answer = read_node_status(kAddress, std::string(line) + status);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer.value().role, "server");
+    EXPECT_TRUE(answer.value().draining);
+    EXPECT_EQ(jobs_in(answer.value()), 2u) << "a job with two stream ranges is one";
   }
 }
 
-TEST(DrainProgress, SaysWhyThereIsNone) {
+TEST(DrainAnswer, SaysWhyThereIsNone) {
   struct Case {
     const char* reply;
     const char* message;
@@ -86,14 +87,15 @@ TEST(DrainProgress, SaysWhyThereIsNone) {
       {"atp-drain 1\n{", "cannot be read"},
       {"atp-drain 1\n[]", "cannot be read"},
       {"atp-drain 1\n{\"refused\": 3}", "cannot be read"},
-      {"atp-drain 1\n{\"role\": \"switch\", \"jobs\": []}", "cannot be read"},
-      {"atp-drain 1\n{\"role\": \"switch\", \"draining\": 1, \"jobs\": []}", "cannot be read"},
+      {"atp-drain 1\n{\"role\": \"switch\", \"listen\": \"a\", \"version\": \"1\"}",
+       "cannot be read"},
+      {"atp-drain 1\n{\"draining\": 1}", "cannot be read"},
   };
   for (const Case& c : cases) {
-    const auto progress = drain_progress(kAddress, c.reply);
-    ASSERT_FALSE(progress.ok()) << c.reply;
-    EXPECT_THAT(progress.error().message, HasSubstr(c.message));
-    EXPECT_THAT(progress.error().message, HasSubstr(kAddress));
+    const auto answer = read_node_status(kAddress, c.reply);
+    ASSERT_FALSE(answer.ok()) << c.reply;
+    EXPECT_THAT(answer.error().message, HasSubstr(c.message));
+    EXPECT_THAT(answer.error().message, HasSubstr(kAddress));
   }
 }
 

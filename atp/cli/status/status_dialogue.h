@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "atp/base/result.h"
+#include "atp/cli/status/node_status.h"
 
 // The dialogue of `atp status`, as bytes over any transport. The request is a line "atp-status 1";
 // the reply is the same line, then one JSON document, then the end of the connection. A request in
@@ -46,12 +47,7 @@ class StatusRequest {
 // If it is not a valid reply, the error says what to do.
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json);
 
-// How far a node is with draining, from its reply to either request.
-struct DrainProgress {
-  std::string role;
-  bool draining = false;
-  std::size_t jobs = 0;  // those left
-};
-Result<DrainProgress> drain_progress(const std::string& address, const std::string& reply);
+// The status in a complete reply from `address` to either request.
+Result<NodeStatus> read_node_status(const std::string& address, const std::string& reply);
 
 }  // namespace atp

@@ -1,11 +1,12 @@
-#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/status/status_dialogue.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "atp/cli/node/status_table.h"
+#include "atp/cli/status/status_json.h"
+#include "atp/cli/status/status_table.h"
 #include "atp/config/text/plain_text.h"
 
 namespace atp {
@@ -15,8 +16,6 @@ using nlohmann::ordered_json;
 
 // Deeper than any status, and shallow enough for code that reads, copies and writes recursively.
 constexpr int kMaxDepth = 16;
-
-struct TooDeep {};
 
 Error unreadable(const std::string& address) {
   return {fmt::format(
@@ -29,7 +28,7 @@ Error not_a_node(const std::string& address) {
 }
 
 Error other_version(const std::string& address, const std::string& reply,
-                    std::string_view expected = kStatusLine) {
+                    std::string_view expected) {
   const std::string line = made_plain(reply.substr(0, std::min<std::size_t>(reply.find('\n'), 40)));
   return {fmt::format(
       "{} uses another version of the status format: found \"{}\", expected \"{}\"; use the atp of "
@@ -37,12 +36,19 @@ Error other_version(const std::string& address, const std::string& reply,
       address, line, expected.substr(0, expected.size() - 1))};
 }
 
-ordered_json parse(std::string_view document) {
+// The document of a reply that begins with this line.
+Result<ordered_json> document_of(const std::string& address, const std::string& reply,
+                                 std::string_view line) {
+  if (!reply.starts_with(line)) return other_version(address, reply, line);
   const auto check_depth = [](int depth, ordered_json::parse_event_t, ordered_json&) {
-    if (depth > kMaxDepth) throw TooDeep{};
+    if (depth > kMaxDepth) throw ordered_json::other_error::create(501, "too deep", nullptr);
     return true;
   };
-  return ordered_json::parse(document, check_depth);
+  try {
+    return ordered_json::parse(std::string_view(reply).substr(line.size()), check_depth);
+  } catch (const ordered_json::exception&) {
+    return unreadable(address);
+  }
 }
 
 }  // namespace
@@ -60,40 +66,36 @@ StatusRequest::Kind StatusRequest::take(std::string_view bytes) {
   return line.starts_with(kDrainGreeting) ? Kind::kOtherDrainVersion : Kind::kNone;
 }
 
-Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json) {
-  if (!reply.starts_with(kStatusGreeting)) return not_a_node(address);
-  if (!reply.starts_with(kStatusLine)) return other_version(address, reply);
+Result<NodeStatus> read_node_status(const std::string& address, const std::string& reply) {
+  const bool is_status = reply.starts_with(kStatusGreeting);
+  if (!is_status && !reply.starts_with(kDrainGreeting)) return not_a_node(address);
+  const auto document = document_of(address, reply, is_status ? kStatusLine : kDrainLine);
+  if (!document) return document.error();
   try {
-    const ordered_json status = parse(std::string_view(reply).substr(kStatusLine.size()));
-    // All but ASCII is escaped: text from the network must not control the terminal.
-    constexpr bool kAsciiOnly = true;
-    return json ? status.dump(2, ' ', kAsciiOnly) + "\n" : status_table(status);
-  } catch (const nlohmann::json::exception&) {
-    return unreadable(address);
-  } catch (const TooDeep&) {
+    if (const auto why = document.value().find("refused"); why != document.value().end()) {
+      return Error{fmt::format("{} does not drain: {}", address,
+                               made_plain(why->get<std::string>().substr(0, 400)))};
+    }
+    NodeStatus status = status_from(document.value());
+    if (!is_status && !status.draining) return unreadable(address);
+    return status;
+  } catch (const ordered_json::exception&) {
     return unreadable(address);
   }
 }
 
-Result<DrainProgress> drain_progress(const std::string& address, const std::string& reply) {
-  const bool is_status = reply.starts_with(kStatusGreeting);
-  const std::string_view expected = is_status ? kStatusLine : kDrainLine;
-  if (!is_status && !reply.starts_with(kDrainGreeting)) return not_a_node(address);
-  if (!reply.starts_with(expected)) return other_version(address, reply, expected);
-  try {
-    const ordered_json status = parse(std::string_view(reply).substr(expected.size()));
-    if (const auto refused = status.find("refused"); refused != status.end()) {
-      return Error{fmt::format("{} does not drain: {}", address,
-                               made_plain(refused->get<std::string>().substr(0, 400)))};
-    }
-    return DrainProgress{.role = made_plain(status.at("role").get<std::string>()),
-                         .draining = status.at("draining").get<bool>(),
-                         .jobs = jobs_in(status)};
-  } catch (const nlohmann::json::exception&) {
-    return unreadable(address);
-  } catch (const TooDeep&) {
-    return unreadable(address);
+Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json) {
+  if (!json) {
+    const Result<NodeStatus> status = read_node_status(address, reply);
+    if (!status) return status.error();
+    return status_table(status.value());
   }
+  if (!reply.starts_with(kStatusGreeting)) return not_a_node(address);
+  const auto document = document_of(address, reply, kStatusLine);
+  if (!document) return document.error();
+  // All but ASCII is escaped: text from the network must not control the terminal.
+  constexpr bool kAsciiOnly = true;
+  return document.value().dump(2, ' ', kAsciiOnly) + "\n";
 }
 
 }  // namespace atp

@@ -1,4 +1,4 @@
-#include "atp/cli/node/scarcity.h"
+#include "atp/cli/status/scarcity.h"
 
 #include <gtest/gtest.h>
 
