@@ -28,7 +28,7 @@ class Writer {
   void write() {
     write_one("atp_node_info", 1,
               {{"role", status_.role}, {"listen", status_.listen}, {"version", status_.version}});
-    write_one("atp_node_jobs", static_cast<double>(jobs_in(status_)));
+    write_one("atp_node_jobs", static_cast<double>(jobs_in(status_.jobs)));
     write_one("atp_node_draining", status_.draining ? 1 : 0);
     write_one("atp_metrics_left_out", left_out_);
     write_ranks();

@@ -22,7 +22,7 @@ struct MetricInfo {
   // The counter in the status. "drop_*" stands for all with that prefix; the rest of the name
   // becomes the label. Empty: not made from a counter.
   std::string_view counter = {};
-  double unit = 1;                                   // the counter's unit in units of the metric
+  double unit = 1;  // the counter's unit in units of the metric
 };
 
 std::span<const MetricInfo> node_metrics();

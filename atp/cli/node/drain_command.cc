@@ -95,7 +95,7 @@ class DrainedNode {
       return false;
     }
     role_ = status.value().role;
-    tell(jobs_in(status.value()));
+    tell(jobs_in(status.value().jobs));
     return true;
   }
 
@@ -109,7 +109,7 @@ class DrainedNode {
       if (!status) {
         problem_ = status.error().message;
       } else if (status.value().draining) {
-        tell(jobs_in(status.value()));
+        tell(jobs_in(status.value().jobs));
       } else {
         ended = true;
       }

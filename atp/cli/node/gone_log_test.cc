@@ -16,6 +16,11 @@ RankSet ranks(std::initializer_list<Rank> list) {
   return set;
 }
 
+JobStatus gone(const RankSet& left, const RankSet& lost = {}, std::uint64_t incarnation = 1,
+               const std::string& tenant = "") {
+  return {.job = 7, .incarnation = incarnation, .left = left, .tenant = tenant, .lost = lost};
+}
+
 std::vector<std::string> texts(const std::vector<LogLine>& lines) {
   std::vector<std::string> texts;
   texts.reserve(lines.size());
@@ -27,34 +32,34 @@ using Texts = std::vector<std::string>;
 
 TEST(GoneLog, NamesEachRankOnceWithItsJobAsFields) {
   GoneLog log;
-  EXPECT_TRUE(log.lines({{kJob, {}, {}}}).empty());
-  const auto first = log.lines({{kJob, ranks({2}), {}}});
+  EXPECT_TRUE(log.lines({gone({})}).empty());
+  const auto first = log.lines({gone(ranks({2}))});
   ASSERT_EQ(texts(first), Texts{"job 7: rank 2 left"});
   EXPECT_EQ(first[0].about, (LogAbout{.job = 7, .incarnation = 1, .ranks = {2}}));
-  EXPECT_TRUE(log.lines({{kJob, ranks({2}), {}}}).empty());
+  EXPECT_TRUE(log.lines({gone(ranks({2}))}).empty());
 
-  const auto more = log.lines({{kJob, ranks({0, 1, 2}), ranks({3})}});
+  const auto more = log.lines({gone(ranks({0, 1}), ranks({3})), gone(ranks({1, 2}))});
   EXPECT_EQ(texts(more),
             (Texts{"job 7: ranks 0 and 1 left", "job 7: rank 3 silent for a lease: lost"}));
   EXPECT_EQ(more[0].about.ranks, (std::vector<std::uint32_t>{0, 1}));
 }
 
 TEST(GoneLog, TellsTwoTenantsJobsOfOneNumberApart) {
-  const Keyring keys(Keyring::Side::kNode, {{.name = "vision"}, {.name = "speech"}});
-  GoneLog log{JobNames(&keys)};
-  const auto lines = log.lines({{{7, 1, 1}, ranks({2}), {}}, {{7, 1, 2}, ranks({2}), {}}});
-  EXPECT_EQ(texts(lines), (Texts{"job 7 of vision: rank 2 left", "job 7 of speech: rank 2 left"}));
-  EXPECT_EQ(lines[1].about,
+  GoneLog log;
+  const auto lines =
+      log.lines({gone(ranks({2}), {}, 1, "speech"), gone(ranks({2}), {}, 1, "vision")});
+  EXPECT_EQ(texts(lines), (Texts{"job 7 of speech: rank 2 left", "job 7 of vision: rank 2 left"}));
+  EXPECT_EQ(lines[0].about,
             (LogAbout{.job = 7, .incarnation = 1, .tenant = "speech", .ranks = {2}}));
 }
 
 TEST(GoneLog, ForgetsJobsThatHaveEndedAndKeepsIncarnationsApart) {
   GoneLog log;
-  log.lines({{kJob, ranks({2}), {}}});
-  EXPECT_EQ(texts(log.lines({{kJob, ranks({2}), {}}, {{7, 2}, ranks({2}), {}}})),
+  log.lines({gone(ranks({2}))});
+  EXPECT_EQ(texts(log.lines({gone(ranks({2})), gone(ranks({2}), {}, 2)})),
             Texts{"job 7: rank 2 left"});
   log.lines({});
-  EXPECT_EQ(texts(log.lines({{kJob, ranks({2}), {}}})), Texts{"job 7: rank 2 left"});
+  EXPECT_EQ(texts(log.lines({gone(ranks({2}))})), Texts{"job 7: rank 2 left"});
 }
 
 JobFailure failure(Rank rank, std::string_view cause) {

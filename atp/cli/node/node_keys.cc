@@ -75,14 +75,12 @@ void NodeKeys::reload() {
   log_info("{}", news);
 }
 
-std::string JobNames::text(const JobKey& job) const {
-  const std::string of = tenant(job);
-  return fmt::format("job {}{}", job.job, of.empty() ? "" : " of " + of);
-}
-
-LogAbout JobNames::about(const JobKey& job, const RankSet& ranks) const {
-  LogAbout about{
-      .job = job.job, .incarnation = job.incarnation, .tenant = tenant(job), .ranks = {}};
+LogAbout about(const JobName& name, const RankSet& ranks) {
+  const auto& [job, tenant, incarnation] = name;
+  LogAbout about{.job = static_cast<std::uint32_t>(job),
+                 .incarnation = static_cast<std::uint32_t>(incarnation),
+                 .tenant = tenant,
+                 .ranks = {}};
   ranks.for_each([&](Rank rank) { about.ranks.push_back(rank); });
   return about;
 }
@@ -106,7 +104,7 @@ void KeyRefusalLog::add(Instant now, const Endpoint& from, std::span<const std::
                       ? "; the job of this number that runs here is not affected (if you have not "
                         "just started a rank there, somebody forges packets)"
                       : ""),
-      JobNames().about(packet.job(), RankSet::of(static_cast<Rank>(rank))));
+      about(JobNames().of(packet.job()), RankSet::of(static_cast<Rank>(rank))));
 }
 
 }  // namespace atp

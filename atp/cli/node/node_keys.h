@@ -10,6 +10,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/status/node_status.h"
 #include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/waker.h"
 #include "atp/wire/endpoint.h"
@@ -39,18 +40,18 @@ class NodeKeys {
   Keyring ring_;
 };
 
-// How a node's log names its jobs: "job 7", or with keys, where others may have a job 7 too, "job 7
-// of vision".
+// The fields of a log line about a job and some of its ranks.
+LogAbout about(const JobName& job, const RankSet& ranks = {});
+
+// How a node's log names its jobs: with keys, others may have one of the same number, too.
 class JobNames {
  public:
   explicit JobNames(const Keyring* keys = nullptr) : keys_(keys) {}
-  std::string text(const JobKey& job) const;
-  LogAbout about(const JobKey& job, const RankSet& ranks = {}) const;
+  JobName of(const JobKey& job) const {
+    return {job.job, keys_ == nullptr ? "" : keys_->name_of(job.tenant), job.incarnation};
+  }
 
  private:
-  std::string tenant(const JobKey& job) const {
-    return keys_ == nullptr ? "" : keys_->name_of(job.tenant);
-  }
   const Keyring* keys_;
 };
 

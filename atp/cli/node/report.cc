@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "atp/cli/command/command.h"
@@ -30,39 +29,16 @@ std::uint64_t microseconds_of(Duration duration) {
 }
 
 // `waits`: a WaitedFor or what a server has told a tree. `home_of(rank)`: where it is.
-StuckRanks stuck_ranks(const JobKey& key, std::uint16_t first_stream, const auto& waits,
-                       const CauseText& operation, Instant now, auto&& home_of) {
+StuckJob stuck_of(const auto& waits, const CauseText& operation, Instant now, auto&& home_of) {
   const double waited_s = seconds_of(now - waits.since);
-  StuckRanks stuck{.job = key,
-                   .first_stream = first_stream,
-                   .waited = now - waits.since,
-                   .is = {.waited_s = waited_s,
-                          .since_s = seconds_since_1970() - waited_s,
-                          .stream = waits.stream,
-                          .sequence = waits.sequence,
-                          .operation = std::string(operation.view()),
-                          .fingerprint = waits.operation}};
-  waits.ranks.for_each(
-      [&](Rank rank) { stuck.is.ranks.push_back({rank, host_of(home_of(rank))}); });
+  StuckJob stuck{.waited_s = waited_s,
+                 .since_s = seconds_since_1970() - waited_s,
+                 .stream = waits.stream,
+                 .sequence = waits.sequence,
+                 .operation = std::string(operation.view()),
+                 .fingerprint = waits.operation};
+  waits.ranks.for_each([&](Rank rank) { stuck.ranks.push_back({rank, host_of(home_of(rank))}); });
   return stuck;
-}
-
-std::optional<StuckRanks> stuck_ranks_of(const JobSummary& job, Instant now) {
-  if (!job.stuck) return std::nullopt;
-  return stuck_ranks(job.terms.key, job.terms.first_stream, *job.stuck, job.stuck_operation, now,
-                     [&](Rank rank) { return job.home_of(rank); });
-}
-
-std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
-  const auto waits = tree.waiting(now);
-  if (!waits) return std::nullopt;
-  std::size_t i = 0;
-  return stuck_ranks(tree.job(), tree.streams().first, *waits, waits->description, now,
-                     [&](Rank) { return i < waits->home_count ? waits->homes[i++] : Endpoint{}; });
-}
-
-std::optional<StuckJob> stuck_of(std::optional<StuckRanks> stuck) {
-  return stuck ? std::optional(std::move(stuck->is)) : std::nullopt;
 }
 
 // Only ranks with measurements.
@@ -95,27 +71,53 @@ std::vector<std::string> hosts_of(const JobSummary& job) {
 }
 
 JobStatus job_of(const JobSummary& job, Instant now, const Keyring* keys) {
-  return {.job = job.terms.key.job,
-          .incarnation = job.terms.key.incarnation,
-          .first_stream = job.terms.first_stream,
-          .streams = job.terms.stream_count,
-          .world_size = job.terms.world_size,
-          .values_per_fragment = job.terms.value_count,
-          .joined = job.joined,
-          .detached = job.detached,
-          .left = job.left,
-          .stuck = stuck_of(stuck_ranks_of(job, now)),
-          .lateness = delays_of(job.lateness),
-          .tenant = tenant_of(job.terms.key, keys),
-          .state = job.joining ? "joining" : "running",
-          .hosts = hosts_of(job),
-          .missing = job.missing,
-          .lost = job.lost,
-          .waited_for = job.waited_for,
-          .fragments = job.progress.fragments,
-          .fragments_as_floats = job.progress.as_floats,
-          .fragments_summed_in_switches = job.progress.in_least_packets,
-          .has_switches = job.has_switches};
+  JobStatus status{.job = job.terms.key.job,
+                   .incarnation = job.terms.key.incarnation,
+                   .first_stream = job.terms.first_stream,
+                   .streams = job.terms.stream_count,
+                   .world_size = job.terms.world_size,
+                   .values_per_fragment = job.terms.value_count,
+                   .joined = job.joined,
+                   .detached = job.detached,
+                   .left = job.left,
+                   .tenant = tenant_of(job.terms.key, keys),
+                   .state = job.joining ? "joining" : "running",
+                   .missing = job.missing,
+                   .lost = job.lost,
+                   .waited_for = job.waited_for,
+                   .fragments = job.progress.fragments,
+                   .fragments_as_floats = job.progress.as_floats,
+                   .fragments_summed_in_switches = job.progress.in_least_packets,
+                   .has_switches = job.has_switches};
+  if (job.stuck) {
+    status.stuck = stuck_of(*job.stuck, job.stuck_operation, now,
+                            [&](Rank rank) { return job.home_of(rank); });
+  }
+  return status;
+}
+
+JobStatus job_of(const Tree& tree, Instant now, const Keyring* keys) {
+  JobStatus status{
+      .job = tree.job().job,
+      .incarnation = tree.job().incarnation,
+      .first_stream = tree.streams().first,
+      .streams = tree.streams().count,
+      .world_size = tree.world_size(),
+      .values_per_fragment = tree.value_count(),
+      // While the job is joining, those whose JOIN has come count; later only members do.
+      .joined = tree.joining() ? tree.known() : tree.membership().attached() - tree.left(),
+      .detached = tree.membership().detached(),
+      .left = tree.left(),
+      .tenant = tenant_of(tree.job(), keys),
+      .parent = to_string(tree.parent()),
+      .children = tree.membership().children().size()};
+  if (const auto waits = tree.waiting(now)) {
+    std::size_t i = 0;
+    status.stuck = stuck_of(*waits, waits->description, now, [&](Rank) {
+      return i < waits->home_count ? waits->homes[i++] : Endpoint{};
+    });
+  }
+  return status;
 }
 
 // What a job has wanted of a switch through all of its trees.
@@ -162,26 +164,6 @@ JobAggregators aggregators_of(const Tree& tree, const atp_share& share, const Sw
                           node.config().aggregators)};
 }
 
-JobStatus job_of(const Tree& tree, const atp_share& share, const SwitchNode& node,
-                 const Wanted& wanted, Instant now, const Keyring* keys) {
-  return {.job = tree.job().job,
-          .incarnation = tree.job().incarnation,
-          .first_stream = tree.streams().first,
-          .streams = tree.streams().count,
-          .world_size = tree.world_size(),
-          .values_per_fragment = tree.value_count(),
-          // While the job is joining, those whose JOIN has come count; later only members do.
-          .joined = tree.joining() ? tree.known() : tree.membership().attached() - tree.left(),
-          .detached = tree.membership().detached(),
-          .left = tree.left(),
-          .stuck = stuck_of(stuck_ranks_of(tree, now)),
-          .lateness = delays_of(tree.lateness().of_ranks()),
-          .tenant = tenant_of(tree.job(), keys),
-          .parent = to_string(tree.parent()),
-          .children = tree.membership().children().size(),
-          .aggregators = aggregators_of(tree, share, node, wanted)};
-}
-
 // The nonzero counters with the prefix "drop_", without the prefix.
 CounterSnapshot drops_of(const CounterSnapshot& counters) {
   constexpr std::string_view kPrefix = "drop_";
@@ -223,32 +205,17 @@ std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
   return result;
 }
 
-std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now) {
-  std::vector<StuckRanks> all;
-  server.for_each_job(now, [&](const JobSummary& job) {
-    if (auto stuck = stuck_ranks_of(job, now)) all.push_back(std::move(*stuck));
-  });
-  return all;
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys) {
+  std::vector<JobStatus> jobs;
+  server.for_each_job(now, [&](const JobSummary& job) { jobs.push_back(job_of(job, now, keys)); });
+  return jobs;
 }
 
-std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now) {
-  std::vector<StuckRanks> all;
-  node.for_each_tree([&](const Tree& tree, const atp_share&) {
-    if (auto stuck = stuck_ranks_of(tree, now)) all.push_back(std::move(*stuck));
-  });
-  return all;
-}
-
-std::size_t jobs_of(const Server& server, Instant now) {
-  std::set<JobKey> jobs;
-  server.for_each_job(now, [&](const JobSummary& job) { jobs.insert(job.terms.key); });
-  return jobs.size();
-}
-
-std::size_t jobs_of(const SwitchNode& node, Instant) {
-  std::set<JobKey> jobs;
-  node.for_each_tree([&](const Tree& tree, const atp_share&) { jobs.insert(tree.job()); });
-  return jobs.size();
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys) {
+  std::vector<JobStatus> jobs;
+  node.for_each_tree(
+      [&](const Tree& tree, const atp_share&) { jobs.push_back(job_of(tree, now, keys)); });
+  return jobs;
 }
 
 std::string failure_text(const JobFailure& failure) {
@@ -268,7 +235,9 @@ NodeStatus status_of(std::string_view role, std::string listen, const Server& se
   status.fragments_as_floats = own[ServerCounter::kFragmentsCompletedFloat];
   status.has_switches = status.fragments_summed_in_switches > 0;
   server.for_each_job(now, [&](const JobSummary& job) {
-    status.jobs.push_back(job_of(job, now, keys));
+    JobStatus& of = status.jobs.emplace_back(job_of(job, now, keys));
+    of.hosts = hosts_of(job);
+    of.lateness = delays_of(job.lateness);
     status.has_switches |= job.has_switches;
   });
   for (const JobFailure& failure : server.failures()) {
@@ -294,7 +263,9 @@ NodeStatus status_of(std::string_view role, std::string listen, const SwitchNode
   status.gradients_summed = own[SwitchCounter::kGradientsSummed];
   status.collisions = own[SwitchCounter::kCollisions];
   node.for_each_tree([&](const Tree& tree, const atp_share& share) {
-    status.jobs.push_back(job_of(tree, share, node, wanted.at(tree.share()), now, keys));
+    JobStatus& of = status.jobs.emplace_back(job_of(tree, now, keys));
+    of.lateness = delays_of(tree.lateness().of_ranks());
+    of.aggregators = aggregators_of(tree, share, node, wanted.at(tree.share()));
   });
   return status;
 }

@@ -36,25 +36,14 @@ class CounterWatch {
   std::vector<std::uint64_t> last_ = std::vector<std::uint64_t>(watched_.size());
 };
 
-// A job with an operation that some ranks have held up for a second although others have
-// contributed to it: they are stopped, silent, cut off, or busy with something else.
-struct StuckRanks {
-  JobKey job;
-  std::uint16_t first_stream = 0;
-  Duration waited{};
-  StuckJob is;
-};
-std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now);
-// As the server reported them to its tree.
-std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now);
 // "rank 1 (10.0.1.1) left: its process was killed by signal 9 (Killed)", or that it was lost.
 std::string failure_text(const JobFailure& failure);
 
-// How many jobs the node knows: each incarnation is one, whatever its stream ranges.
-std::size_t jobs_of(const Server& server, Instant now);
-std::size_t jobs_of(const SwitchNode& node, Instant now);
-
+// What a node tells of its jobs at any time: without what `atp status` alone asks for.
 // `keys`: the node's, which have the names of the jobs' tenants; null: it has none.
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys = nullptr);
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys = nullptr);
+
 NodeStatus status_of(std::string_view role, std::string listen, const Server& server, Instant now,
                      CounterSnapshot counters, const Keyring* keys = nullptr);
 NodeStatus status_of(std::string_view role, std::string listen, const SwitchNode& node, Instant now,

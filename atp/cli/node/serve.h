@@ -127,8 +127,8 @@ void run_without_fail(const std::function<void()>& loop);
 template <class Node>
 class JobWatch {
  public:
-  JobWatch(Node& node, const JobNames& names)
-      : node_(node), stuck_(names), gone_(names), parents_(names), failures_(names) {}
+  JobWatch(Node& node, const Keyring* keys)
+      : node_(node), keys_(keys), parents_(JobNames(keys)), failures_(JobNames(keys)) {}
 
   void start_drain(Instant now) {
     node_.drain();
@@ -139,16 +139,15 @@ class JobWatch {
   void poll(Instant now) {
     if (now < next_look_) return;
     next_look_ = now + StuckLog::kBetweenLooks;
-    for (const LogLine& line : stuck_.lines(stuck_ranks_of(node_, now), now)) {
-      log(LogLevel::kWarning, line);
-    }
-    for (const LogLine& line : gone_.lines(gone_ranks_of(node_, now))) log(LogLevel::kInfo, line);
+    const std::vector<JobStatus> jobs = jobs_of(node_, now, keys_);
+    for (const LogLine& line : stuck_.lines(jobs, now)) log(LogLevel::kWarning, line);
+    for (const LogLine& line : gone_.lines(jobs)) log(LogLevel::kInfo, line);
     for (const LogLine& line : parents_.lines(silent_parents_of(node_, now))) {
       log(LogLevel::kWarning, line);
     }
     log_failures();
     if (!node_.draining()) return;
-    if (const auto line = drain_.look(now, jobs_of(node_, now))) log_info("{}", *line);
+    if (const auto line = drain_.look(now, jobs_in(jobs))) log_info("{}", *line);
     drained_ = drain_.is_over(now);
   }
 
@@ -163,6 +162,7 @@ class JobWatch {
 
  private:
   Node& node_;
+  const Keyring* keys_;
   StuckLog stuck_;
   GoneLog gone_;
   ParentLog parents_;
@@ -204,7 +204,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
     if (!service || !service->is_asked()) return;
     service->answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
-  JobWatch<Node> watch(node, JobNames(ring));
+  JobWatch<Node> watch(node, ring);
   UnreachableLog unreachable;
   const auto between_packets = [&](Instant now) {
     if (StopSignals::take_reload()) reload(keys);

@@ -94,9 +94,9 @@ std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
     if (has_gone(connection)) return std::nullopt;
     drain_asked_ = true;  // before ask(), so that the status says so
   }
-  const auto status = desk_.ask();
+  auto status = desk_.ask();
   if (!status) return std::nullopt;
-  return reply + to_json(*status);
+  return reply + to_json(*std::move(status));
 }
 
 bool StatusService::may_ask(const TcpSocket& connection) const {

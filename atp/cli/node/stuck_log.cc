@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "atp/base/text.h"
+#include "atp/cli/node/node_keys.h"
 #include "atp/cli/status/status_table.h"
 
 namespace atp {
@@ -16,34 +17,39 @@ std::string tenths_text(Duration duration) {
 
 }  // namespace
 
-std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, Instant now) {
+std::vector<LogLine> StuckLog::lines(const std::vector<JobStatus>& jobs, Instant now) {
   std::vector<LogLine> lines;
   for (auto& [key, episode] : episodes_) episode.is_there = false;
-  for (const StuckRanks& stuck : now_stuck) {
-    Episode& episode = episodes_[{stuck.job, stuck.first_stream}];
+  for (const JobStatus& job : jobs) {
+    if (!job.stuck) continue;
+    const StuckJob& stuck = *job.stuck;
+    const JobName name = name_of_job(job);
+    const Duration waited = std::chrono::round<std::chrono::milliseconds>(
+        std::chrono::duration<double>(stuck.waited_s));
+    Episode& episode = episodes_[{name, job.first_stream}];
     episode.is_there = true;
-    episode.waited = std::max(episode.waited, stuck.waited);
+    episode.waited = std::max(episode.waited, waited);
     RankSet ranks;
-    for (const StuckRank& one : stuck.is.ranks) ranks.insert(static_cast<Rank>(one.rank));
+    for (const StuckRank& one : stuck.ranks) ranks.insert(static_cast<Rank>(one.rank));
     // The ranks describe their operation once the server has told them that it waits.
-    if (stuck.is.operation.empty() && stuck.waited < kPatience) continue;
+    if (stuck.operation.empty() && waited < kPatience) continue;
     const bool lately = now < episode.named_at + kPause && episode.named_last.contains(ranks);
     if (episode.named.contains(ranks) || lately) continue;
     episode.named |= ranks;
     episode.named_last = episode.named;
     episode.named_at = now;
-    episode.text = stuck_text(stuck.is, kMostNamed);
+    episode.text = stuck_text(stuck, kMostNamed);
     episode.ranks = ranks;
-    lines.push_back({fmt::format("{} has waited {} for {}", names_.text(stuck.job),
-                                 tenths_text(stuck.waited), episode.text),
-                     names_.about(stuck.job, ranks)});
+    lines.push_back(
+        {fmt::format("{} has waited {} for {}", text_of(name), tenths_text(waited), episode.text),
+         about(name, ranks)});
   }
   for (auto& [key, episode] : episodes_) {
     if (episode.is_there) continue;
     if (!episode.named.empty()) {
-      lines.push_back({fmt::format("{} no longer waits for {}, after {}", names_.text(key.job),
+      lines.push_back({fmt::format("{} no longer waits for {}, after {}", text_of(key.first),
                                    episode.text, tenths_text(episode.waited)),
-                       names_.about(key.job, episode.ranks)});
+                       about(key.first, episode.ranks)});
     }
     episode.named.clear();
     episode.waited = {};

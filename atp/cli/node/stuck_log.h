@@ -1,13 +1,13 @@
 #pragma once
 
-#include <compare>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "atp/base/time.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/node/node_keys.h"
-#include "atp/cli/node/report.h"
+#include "atp/cli/status/node_status.h"
 
 // The log lines of a switch or server about ranks that hold up their job: one when that begins, one
 // when more ranks hold it up, and one when it is over. A rank that is late in every step is not
@@ -27,17 +27,10 @@ class StuckLog {
   // How long ranks may have been waited for before they are logged without the operation's name.
   static constexpr Duration kPatience = std::chrono::milliseconds(1500);
 
-  explicit StuckLog(const JobNames& names = JobNames()) : names_(names) {}
-
   // The lines for what has begun or ended since the last call.
-  std::vector<LogLine> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
+  std::vector<LogLine> lines(const std::vector<JobStatus>& jobs, Instant now);
 
  private:
-  struct Key {
-    JobKey job;
-    std::uint16_t first_stream = 0;
-    auto operator<=>(const Key&) const = default;
-  };
   // Kept for kPause after its end.
   struct Episode {
     RankSet named;
@@ -48,8 +41,7 @@ class StuckLog {
     RankSet named_last;
     Instant named_at{};
   };
-  const JobNames names_;
-  std::map<Key, Episode> episodes_;
+  std::map<std::pair<JobName, std::uint64_t>, Episode> episodes_;  // by first stream, too
 };
 
 }  // namespace atp

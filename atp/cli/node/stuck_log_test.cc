@@ -10,12 +10,12 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-StuckRanks stuck(const std::vector<Rank>& ranks, Duration waited, std::uint32_t job = 7) {
-  StuckRanks result{.job = {job, 1}, .waited = waited, .is = {.operation = "sum #17"}};
+JobStatus stuck(const std::vector<Rank>& ranks, milliseconds waited, std::uint32_t job = 7) {
+  StuckJob stuck{.waited_s = std::chrono::duration<double>(waited).count(), .operation = "sum #17"};
   for (const Rank rank : ranks) {
-    result.is.ranks.push_back({rank, rank < 4 ? "10.0.1." + std::to_string(rank) : ""});
+    stuck.ranks.push_back({rank, rank < 4 ? "10.0.1." + std::to_string(rank) : ""});
   }
-  return result;
+  return {.job = job, .incarnation = 1, .stuck = stuck};
 }
 
 std::vector<std::string> texts(const std::vector<LogLine>& lines) {
@@ -51,10 +51,10 @@ TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
 
 TEST(StuckLog, WaitsAMomentForTheOperationsDescription) {
   StuckLog log;
-  StuckRanks unknown = stuck({2}, milliseconds(1300));
-  unknown.is.operation.clear();
+  JobStatus unknown = stuck({2}, milliseconds(1300));
+  unknown.stuck->operation.clear();
   EXPECT_THAT(log.lines({unknown}, kBegin), IsEmpty());
-  unknown.waited = milliseconds(1550);
+  unknown.stuck->waited_s = 1.55;
   EXPECT_THAT(texts(log.lines({unknown}, kBegin)),
               ElementsAre("job 7 has waited 1.5 s for rank 2 (10.0.1.2)"));
 }

@@ -196,23 +196,23 @@ struct NodeStatus {
 
 // Which job something is about: its number, whose it is, its incarnation.
 using JobName = std::tuple<std::uint64_t, std::string, std::uint64_t>;
-template <class AboutJob>
-JobName name_of_job(const AboutJob& one) {
-  return {one.job, one.tenant, one.incarnation};
-}
+JobName name_of_job(const auto& one) { return {one.job, one.tenant, one.incarnation}; }
 
 // "job 7", or "job 7 of vision".
-template <class AboutJob>
-std::string name_of(const AboutJob& one)
+inline std::string text_of(const JobName& name) {
+  const auto& [job, tenant, incarnation] = name;
+  return "job " + std::to_string(job) + (tenant.empty() ? "" : " of " + tenant);
+}
+std::string name_of(const auto& one)
   requires requires { one.tenant; }
 {
-  return "job " + std::to_string(one.job) + (one.tenant.empty() ? "" : " of " + one.tenant);
+  return text_of(name_of_job(one));
 }
 
-// How many jobs are in it. A job may have several stream ranges.
-inline std::size_t jobs_in(const NodeStatus& status) {
+// How many jobs these are. A job may have several stream ranges.
+inline std::size_t jobs_in(const std::vector<JobStatus>& ranges) {
   std::set<JobName> jobs;
-  for (const JobStatus& job : status.jobs) jobs.insert(name_of_job(job));
+  for (const JobStatus& range : ranges) jobs.insert(name_of_job(range));
   return jobs.size();
 }
 

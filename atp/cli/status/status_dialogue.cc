@@ -85,12 +85,12 @@ Result<NodeStatus> read_node_status(const std::string& address, const std::strin
 }
 
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json) {
+  if (!reply.starts_with(kStatusGreeting)) return not_a_node(address);
   if (!json) {
     const Result<NodeStatus> status = read_node_status(address, reply);
     if (!status) return status.error();
     return status_table(status.value());
   }
-  if (!reply.starts_with(kStatusGreeting)) return not_a_node(address);
   const auto document = document_of(address, reply, kStatusLine);
   if (!document) return document.error();
   // All but ASCII is escaped: text from the network must not control the terminal.

@@ -69,7 +69,7 @@ TEST(DrainAnswer, IsReadFromEitherReply) {
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     EXPECT_EQ(answer.value().role, "server");
     EXPECT_TRUE(answer.value().draining);
-    EXPECT_EQ(jobs_in(answer.value()), 2u) << "a job with two stream ranges is one";
+    EXPECT_EQ(jobs_in(answer.value().jobs), 2u) << "a job with two stream ranges is one";
   }
 }
 

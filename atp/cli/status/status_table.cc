@@ -221,7 +221,8 @@ std::string drain_text(std::size_t jobs) {
 
 std::string status_table(const NodeStatus& status) {
   return fmt::format("{} {} (atp {})\n", status.role, status.listen, status.version) +
-         (status.draining ? fmt::format("  {}\n", drain_text(jobs_in(status))) : std::string()) +
+         (status.draining ? fmt::format("  {}\n", drain_text(jobs_in(status.jobs)))
+                          : std::string()) +
          (status.is_switch() ? switch_text(status) : server_text(status)) + drops_text(status);
 }
 

@@ -93,7 +93,7 @@ TEST(StatusText, NamesTheTenantsOfJobsOnNodesWithKeys) {
   EXPECT_NE(table.find("  job  incarnation  tenant  streams"), std::string::npos) << table;
   EXPECT_NE(table.find("    7            3  vision  "), std::string::npos) << table;
   EXPECT_NE(table.find("    7            3  -       "), std::string::npos) << table;
-  EXPECT_EQ(jobs_in(status), 2u);
+  EXPECT_EQ(jobs_in(status.jobs), 2u);
 }
 
 TEST(StatusText, SaysThatTheNodeDrainsAndHowManyJobsAreLeft) {

@@ -109,7 +109,7 @@ void add_collided_jobs(const NodeStatus& before, const NodeStatus& now, NodeRate
     if (wanted.collided == 0) continue;
     const JobAggregators& has = job.aggregators;
     rates.collided_jobs.push_back(
-        {job.job, job.tenant, wanted.share(), has.held, has.part,
+        {name_of(job), wanted.share(), has.held, has.part,
          gain_of(wanted, job.children, has.limit, now.aggregators.total)});
   }
   rates.enough_aggregators = enough_aggregators(now.aggregators.total, all);

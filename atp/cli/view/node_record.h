@@ -18,8 +18,7 @@ inline constexpr double kBitsPerValue = 32;  // of float32
 // The share of a job's gradients that found no aggregator of a switch, how many it has there, and
 // how much faster it would be with enough of them, at most.
 struct CollidedJob {
-  std::uint64_t job = 0;
-  std::string tenant;
+  std::string name;  // "job 7"
   double share = 0;
   std::uint64_t held = 0;
   std::uint64_t part = 0;

@@ -51,9 +51,9 @@ TEST(NodeRecord, HasTheShareOfEachJobsGradientsThatFoundNoAggregator) {
   const NodeRates rates = rates_after(before, now, 1);
   EXPECT_DOUBLE_EQ(rates.share_collided.value(), 0.1);
   ASSERT_EQ(rates.collided_jobs.size(), 2u) << "a job counts once, job 8 found all that it wanted";
-  EXPECT_EQ(rates.collided_jobs[0].job, 7u);
+  EXPECT_EQ(rates.collided_jobs[0].name, "job 7");
   EXPECT_DOUBLE_EQ(rates.collided_jobs[0].share, 0.25);
-  EXPECT_EQ(rates.collided_jobs[1].job, 9u);
+  EXPECT_EQ(rates.collided_jobs[1].name, "job 9");
   EXPECT_DOUBLE_EQ(rates.collided_jobs[1].share, 0.1) << "a new one counts from 0";
 }
 

@@ -105,8 +105,8 @@ Severity severity_of_end(const JobView& job, bool is_forgotten) {
 std::string collided_text(const NodeRates& rates) {
   std::string text;
   for (const CollidedJob& one : rates.collided_jobs) {
-    text += fmt::format("{}{}: {:.0f} %, holds {}, part {}", text.empty() ? " (" : "; ",
-                        name_of(one), 100 * one.share, one.held, one.part);
+    text += fmt::format("{}{}: {:.0f} %, holds {}, part {}", text.empty() ? " (" : "; ", one.name,
+                        100 * one.share, one.held, one.part);
     if (one.gain <= 0) continue;
     text += fmt::format(", with {} at most {:.0f} % faster", with_commas(rates.enough_aggregators),
                         100 * one.gain);
