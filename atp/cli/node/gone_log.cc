@@ -17,7 +17,7 @@ std::vector<LogLine> FailureLog::lines(const JobFailures& failures) {
   const std::uint64_t fresh = std::min(failures.added() - logged_, kept);
   for (const JobFailure* one = failures.end() - fresh; one != failures.end(); ++one) {
     lines.push_back(
-        {fmt::format("{} has failed: {}", text_of(names_.of(one->job)), failure_text(*one)),
+        {fmt::format("{} has failed: {}", name_of(names_.of(one->job)), failure_text(*one)),
          about(names_.of(one->job), RankSet::of(one->rank))});
   }
   logged_ = failures.added();
@@ -29,7 +29,7 @@ std::vector<LogLine> GoneLog::lines(const std::vector<JobStatus>& jobs) {
   const auto add_line = [&](const JobName& job, const RankSet& ranks, const char* what) {
     if (ranks.empty()) return;
     lines.push_back(
-        {fmt::format("{}: {} {}", text_of(job), ranks_text(ranks), what), about(job, ranks)});
+        {fmt::format("{}: {} {}", name_of(job), ranks_text(ranks), what), about(job, ranks)});
   };
   std::map<JobName, Gone> all;
   for (const JobStatus& job : jobs) {

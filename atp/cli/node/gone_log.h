@@ -5,6 +5,7 @@
 
 #include "atp/cli/command/log.h"
 #include "atp/cli/node/node_keys.h"
+#include "atp/cli/status/node_status.h"
 #include "atp/core/server/server.h"
 
 // The log lines of a switch or server about ranks that are gone while their job goes on: those that

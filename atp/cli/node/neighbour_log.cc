@@ -45,7 +45,7 @@ std::vector<SilentParent> silent_parents_of(const SwitchNode& node, Instant now)
 std::vector<LogLine> ParentLog::lines(const std::vector<SilentParent>& silent) {
   std::vector<LogLine> lines;
   const auto line = [&](const JobKey& job, const Endpoint& parent, const char* what) {
-    lines.push_back({fmt::format("{}: {}, the next node above, {}", text_of(names_.of(job)),
+    lines.push_back({fmt::format("{}: {}, the next node above, {}", name_of(names_.of(job)),
                                  to_string(parent), what),
                      about(names_.of(job))});
   };

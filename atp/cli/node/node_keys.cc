@@ -75,11 +75,10 @@ void NodeKeys::reload() {
   log_info("{}", news);
 }
 
-LogAbout about(const JobName& name, const RankSet& ranks) {
-  const auto& [job, tenant, incarnation] = name;
-  LogAbout about{.job = static_cast<std::uint32_t>(job),
-                 .incarnation = static_cast<std::uint32_t>(incarnation),
-                 .tenant = tenant,
+LogAbout about(const JobName& job, const RankSet& ranks) {
+  LogAbout about{.job = static_cast<std::uint32_t>(job.job),
+                 .incarnation = static_cast<std::uint32_t>(job.incarnation),
+                 .tenant = job.tenant,
                  .ranks = {}};
   ranks.for_each([&](Rank rank) { about.ranks.push_back(rank); });
   return about;

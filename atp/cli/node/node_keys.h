@@ -10,7 +10,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/cli/command/log.h"
-#include "atp/cli/status/node_status.h"
+#include "atp/cli/status/job_name.h"
 #include "atp/driver/keys/keyring.h"
 #include "atp/driver/udp/waker.h"
 #include "atp/wire/endpoint.h"

@@ -41,13 +41,13 @@ std::vector<LogLine> StuckLog::lines(const std::vector<JobStatus>& jobs, Instant
     episode.text = stuck_text(stuck, kMostNamed);
     episode.ranks = ranks;
     lines.push_back(
-        {fmt::format("{} has waited {} for {}", text_of(name), tenths_text(waited), episode.text),
+        {fmt::format("{} has waited {} for {}", name_of(name), tenths_text(waited), episode.text),
          about(name, ranks)});
   }
   for (auto& [key, episode] : episodes_) {
     if (episode.is_there) continue;
     if (!episode.named.empty()) {
-      lines.push_back({fmt::format("{} no longer waits for {}, after {}", text_of(key.first),
+      lines.push_back({fmt::format("{} no longer waits for {}, after {}", name_of(key.first),
                                    episode.text, tenths_text(episode.waited)),
                        about(key.first, episode.ranks)});
     }

@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "atp/base/rank_set.h"
+#include "atp/cli/status/job_name.h"
 
 // What a switch or server says of itself (docs/status.md), as plain values. A member is a key of
 // the JSON if its describe() lists it, for status_json.cc's writer and reader alike: `key`. An
@@ -194,20 +194,7 @@ struct NodeStatus {
   }
 };
 
-// Which job something is about: its number, whose it is, its incarnation.
-using JobName = std::tuple<std::uint64_t, std::string, std::uint64_t>;
-JobName name_of_job(const auto& one) { return {one.job, one.tenant, one.incarnation}; }
-
-// "job 7", or "job 7 of vision".
-inline std::string text_of(const JobName& name) {
-  const auto& [job, tenant, incarnation] = name;
-  return "job " + std::to_string(job) + (tenant.empty() ? "" : " of " + tenant);
-}
-std::string name_of(const auto& one)
-  requires requires { one.tenant; }
-{
-  return text_of(name_of_job(one));
-}
+#undef ATP_KEYS
 
 // How many jobs these are. A job may have several stream ranges.
 inline std::size_t jobs_in(const std::vector<JobStatus>& ranges) {

@@ -74,7 +74,7 @@ void expect(bool is_so, const char* what, const Json& found) {
 constexpr std::size_t kLongestText = 300;
 constexpr std::size_t kMostInList = 1024;  // as many ranks, and as many trees of a switch
 
-std::string text_of(const std::string& text) { return made_plain(text.substr(0, kLongestText)); }
+std::string plain_text(const std::string& text) { return made_plain(text.substr(0, kLongestText)); }
 
 class Reader {
  public:
@@ -104,7 +104,7 @@ class Reader {
     from.get_to(value);
   }
   void read(const Json& from, std::string& text) const {
-    if (!from.is_null()) text = text_of(from.get<std::string>());
+    if (!from.is_null()) text = plain_text(from.get<std::string>());
   }
   void read(const Json& from, RankSet& ranks) const {
     std::vector<std::uint64_t> all;
@@ -117,7 +117,7 @@ class Reader {
     expect(from.is_object(), "an object", from);
     for (const auto& [name, value] : from.items()) {
       if (counters.size() == kMostInList) break;
-      read(value, counters.emplace_back(text_of(name), 0).second);
+      read(value, counters.emplace_back(plain_text(name), 0).second);
     }
   }
   template <class Value>

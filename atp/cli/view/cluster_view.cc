@@ -128,8 +128,10 @@ class Builder {
 
   void add_job(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
                bool is_known) {
-    const auto& [number, tenant, incarnation] = name;
-    JobView job{.job = number, .incarnation = incarnation, .tenant = tenant, .is_known = is_known};
+    JobView job{.job = name.job,
+                .incarnation = name.incarnation,
+                .tenant = name.tenant,
+                .is_known = is_known};
     std::map<std::uint32_t, RankView> ranks;
     double could = 0, did = 0;
     for (const auto& [node, k] : parts) {
