@@ -76,10 +76,17 @@ void check_status(const std::string& reply) {
   for (const std::string* word : {&status.role, &status.listen, &status.version}) check_word(*word);
   for (const auto& [name, value] : status.counters) check_word(name);
   for (const atp::FailedJob& job : status.failures) check_word(job.why);
+  const auto check_rank = [&](std::uint64_t rank) {
+    if (rank >= atp::kMaxRanks) fail("no rank is so high", reply);
+  };
   for (const atp::JobStatus& job : status.jobs) {
     check_word(job.parent);
+    for (const atp::RankDelay& delay : job.lateness) check_rank(delay.rank);
     if (!job.stuck) continue;
-    for (const auto& [rank, host] : job.stuck->ranks) check_word(host);
+    for (const auto& [rank, host] : job.stuck->ranks) {
+      check_rank(rank);
+      check_word(host);
+    }
   }
 }
 

@@ -118,9 +118,8 @@ struct JobStatus {
   void describe(auto& key) {
     ATP_KEYS(job, incarnation, first_stream, streams, world_size, values_per_fragment, joined,
              detached, left, stuck, lateness);
-    if (key.is_switch) {
-      ATP_KEYS(parent, children, aggregators);
-    } else {
+    if (key.is_switch || key.is_reader) ATP_KEYS(parent, children, aggregators);
+    if (!key.is_switch || key.is_reader) {
       ATP_KEYS(state, hosts, missing, lost, waited_for, fragments, fragments_as_floats,
                fragments_summed_in_switches, has_switches);
     }
@@ -157,7 +156,7 @@ struct SwitchAggregators {
 };
 
 struct NodeStatus {
-  std::string role;  // "switch" or "server"
+  std::string role;  // "switch" or "server"; or what a later version has
   std::string listen;
   std::string version;
   std::uint64_t wire_version = 0;
@@ -184,9 +183,10 @@ struct NodeStatus {
   void describe(auto& key) {
     ATP_KEYS(role, listen, version, wire_version, time_s, draining);
     key.is_switch = is_switch();
-    if (key.is_switch) {
+    if (key.is_switch || key.is_reader) {
       ATP_KEYS(aggregators, sums_completed, gradients_summed, collisions);
-    } else {
+    }
+    if (!key.is_switch || key.is_reader) {
       ATP_KEYS(fragments, fragments_summed_in_switches, fragments_as_floats, has_switches,
                failures);
     }

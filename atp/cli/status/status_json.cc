@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
 
 #include "atp/config/text/plain_text.h"
 
@@ -73,19 +74,23 @@ void expect(bool is_so, const char* what, const Json& found) {
 
 constexpr std::size_t kLongestText = 300;
 constexpr std::size_t kMostInList = 1024;  // as many ranks, and as many trees of a switch
+constexpr std::size_t kMostFailures = 16;
 
 std::string plain_text(const std::string& text) { return made_plain(text.substr(0, kLongestText)); }
 
+// Whoever uses a rank may take it for an index.
+bool is_possible(const auto&) { return true; }
+bool is_possible(const StuckRank& one) { return one.rank < kMaxRanks; }
+bool is_possible(const RankDelay& one) { return one.rank < kMaxRanks; }
+
 class Reader {
  public:
-  Reader(const Json& from, bool of_switch) : is_switch(of_switch), from_(from) {
-    expect(from.is_object(), "an object", from);
-  }
+  explicit Reader(const Json& from) : from_(from) { expect(from.is_object(), "an object", from); }
 
   void operator()(std::string_view names, auto&... values) { (find(next_of(names), values), ...); }
 
-  static constexpr bool is_reader = true;
-  bool is_switch;
+  static constexpr bool is_reader = true;  // of the keys of switches and servers alike
+  bool is_switch = false;
 
  private:
   void find(const std::string& name, auto& value) const {
@@ -94,7 +99,7 @@ class Reader {
   }
   template <class Value>
   void read(const Json& from, Value& value) const {
-    Reader inner(from, is_switch);
+    Reader inner(from);
     value.describe(inner);
   }
   void read(const Json& from, bool& value) const { from.get_to(value); }
@@ -125,7 +130,9 @@ class Reader {
     expect(from.is_array(), "a list", from);
     for (const Json& one : from) {
       if (values.size() == kMostInList) break;
-      read(one, values.emplace_back());
+      Value value{};
+      read(one, value);
+      if (is_possible(value)) values.push_back(std::move(value));
     }
   }
   template <class Value>
@@ -158,10 +165,11 @@ std::string to_json_line(double time_s, std::string_view role, CounterSnapshot c
 
 NodeStatus status_from(const nlohmann::ordered_json& document) {
   NodeStatus status;
-  Reader reader(document, false);
+  Reader reader(document);
   status.describe(reader);
   const bool is_status = !status.role.empty() && !status.listen.empty() && !status.version.empty();
   expect(is_status, "role, listen and version", document);
+  if (status.failures.size() > kMostFailures) status.failures.resize(kMostFailures);
   return status;
 }
 

@@ -16,9 +16,9 @@ nlohmann::ordered_json to_json(RankDelay delay);
 std::string to_json_line(double time_s, std::string_view role, CounterSnapshot counters);
 
 // The bytes come from the network and may be anybody's: texts are shortened and made plain, lists
-// too, and ranks in them that are too high are left out. Keys that are missing, as in the status of
-// an earlier version, or unknown do not matter. Throws nlohmann::json::exception if a value has not
-// the promised type, or the document is not a status.
+// are shortened, and what names a rank that is too high is left out of them. Keys that are missing,
+// as in the status of an earlier version, or unknown do not matter. Throws
+// nlohmann::json::exception if a value has not the promised type, or the document is not a status.
 NodeStatus status_from(const nlohmann::ordered_json& document);
 
 }  // namespace atp

@@ -190,6 +190,35 @@ TEST(NodeStatus, RefusesWhatIsNotAStatus) {
   EXPECT_TRUE(read(job())) << "none of these";
 }
 
+TEST(NodeStatus, LeavesOutRanksThatAreTooHigh) {
+  const std::string delays = R"("lateness": [{"rank": 1024}, {"rank": 4294967297}, {"rank": 1}])";
+  const std::string stuck = R"("stuck": {"ranks": [{"rank": 9223372036854775807}, {"rank": 3}]})";
+  const JobStatus read_job = read(job(", " + delays + ", " + stuck)).value().jobs[0];
+  ASSERT_EQ(read_job.lateness.size(), 1u);
+  EXPECT_EQ(read_job.lateness[0].rank, 1u);
+  ASSERT_EQ(read_job.stuck->ranks.size(), 1u);
+  EXPECT_EQ(read_job.stuck->ranks[0].rank, 3u);
+}
+
+TEST(NodeStatus, KeepsAsManyFailuresAsANodeTells) {
+  std::string failures = R"(, "failures": [{"job": 0})";
+  for (int i = 1; i < 100; ++i) failures += R"(, {"job": )" + std::to_string(i) + "}";
+  EXPECT_EQ(read("", "server", failures + "]").value().failures.size(), 16u);
+}
+
+TEST(NodeStatus, HasTheKeysOfEitherNodeIfItsRoleIsNew) {
+  const std::string of_switch = R"(, "parent": "10.0.0.9:5500", "aggregators": {"held": 12})";
+  const NodeStatus status =
+      read(job(R"(, "fragments": 9)" + of_switch), "lane", R"(, "aggregators": {"total": 1024})")
+          .value();
+  EXPECT_FALSE(status.is_switch());
+  EXPECT_EQ(status.aggregators.total, 1024u);
+  EXPECT_EQ(status.jobs[0].aggregators.held, 12u);
+  EXPECT_EQ(status.jobs[0].fragments, 9u);
+  EXPECT_NE(status_table(status).find("of 1,024 aggregators held"), std::string::npos)
+      << "shown as a switch";
+}
+
 TEST(NodeStatus, MakesTheTextsOfAStrangerShortAndPlain) {
   const std::string evil = R"("\u001b[31m\n<script>)" + std::string(500, 'x') + "\"";
   const NodeStatus named = read(job(R"(, "tenant": )" + evil + R"(, "parent": )" + evil), "switch",

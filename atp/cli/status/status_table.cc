@@ -223,7 +223,7 @@ std::string status_table(const NodeStatus& status) {
   return fmt::format("{} {} (atp {})\n", status.role, status.listen, status.version) +
          (status.draining ? fmt::format("  {}\n", drain_text(jobs_in(status.jobs)))
                           : std::string()) +
-         (status.is_switch() ? switch_text(status) : server_text(status)) + drops_text(status);
+         (status.role == "server" ? server_text(status) : switch_text(status)) + drops_text(status);
 }
 
 }  // namespace atp
