@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import urllib.request
 
 import pytest
@@ -175,6 +176,29 @@ def test_a_node_that_has_been_restarted_meanwhile_counts_as_ended(cluster, job):
     cluster.start_switch()
     assert waiting.wait(SECONDS) == 0, waiting.output()
     assert waiting.output().endswith("ended\n")
+
+
+def test_a_successor_of_a_release_without_drains_counts_as_ended():
+    """Neither its reply to the drain nor its status says whether it drains."""
+    document = b'{"role": "switch", "listen": "a", "version": "0.0.1", "jobs": [], "drops": {}}'
+    asked = []
+
+    def reply(listener):
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                asked.append(connection.recv(100))
+                connection.sendall(asked[-1] + document)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=reply, args=[listener], daemon=True)
+        thread.start()
+        done = atp("drain", address, "--wait", "30")
+        thread.join(SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert asked == [b"atp-drain 1\n", b"atp-status 1\n"]
+    assert done.stdout == f"switch {address}: draining, no jobs left\nswitch {address}: ended\n"
 
 
 def test_the_metrics_say_that_a_node_drains(cluster, job):

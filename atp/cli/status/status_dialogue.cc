@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "atp/cli/status/status_json.h"
 #include "atp/cli/status/status_table.h"
@@ -14,8 +15,47 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Deeper than any status, and shallow enough for code that reads, copies and writes recursively.
-constexpr int kMaxDepth = 16;
+// Of a stranger's document; no status has as much. Code that reads, copies and writes recursively
+// needs a bound on its depth; finding a key takes time by the number of its neighbours, and memory
+// is needed for each value.
+constexpr std::size_t kMaxDepth = 16;
+constexpr std::size_t kMostKeys = 512;  // of one object
+constexpr std::size_t kMostValues = 2'000'000;
+
+// Looks for a bound that is exceeded, before any of the document is kept. A callback of parse()
+// cannot do that: with one, each object takes time by the number of values before it.
+class Bounds : public nlohmann::json_sax<ordered_json> {
+ public:
+  bool null() override { return add_value(); }
+  bool boolean(bool) override { return add_value(); }
+  bool number_integer(number_integer_t) override { return add_value(); }
+  bool number_unsigned(number_unsigned_t) override { return add_value(); }
+  bool number_float(number_float_t, const string_t&) override { return add_value(); }
+  bool string(string_t&) override { return add_value(); }
+  bool binary(binary_t&) override { return add_value(); }
+  bool start_object(std::size_t) override { return begin(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool key(string_t&) override { return ++keys_.back() <= kMostKeys; }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool parse_error(std::size_t, const std::string&, const ordered_json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool add_value() { return ++values_ <= kMostValues; }
+  bool begin() {
+    keys_.push_back(0);
+    return add_value() && keys_.size() <= kMaxDepth;
+  }
+  bool end() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<std::size_t> keys_;  // so far, of the objects and lists that are open
+  std::size_t values_ = 0;
+};
 
 Error unreadable(const std::string& address) {
   return {fmt::format(
@@ -40,12 +80,11 @@ Error other_version(const std::string& address, const std::string& reply,
 Result<ordered_json> document_of(const std::string& address, const std::string& reply,
                                  std::string_view line) {
   if (!reply.starts_with(line)) return other_version(address, reply, line);
-  const auto check_depth = [](int depth, ordered_json::parse_event_t, ordered_json&) {
-    if (depth > kMaxDepth) throw ordered_json::other_error::create(501, "too deep", nullptr);
-    return true;
-  };
+  const std::string_view text = std::string_view(reply).substr(line.size());
+  Bounds bounds;
   try {
-    return ordered_json::parse(std::string_view(reply).substr(line.size()), check_depth);
+    if (!ordered_json::sax_parse(text, &bounds)) return unreadable(address);
+    return ordered_json::parse(text);
   } catch (const ordered_json::exception&) {
     return unreadable(address);
   }
@@ -72,13 +111,12 @@ Result<NodeStatus> read_node_status(const std::string& address, const std::strin
   const auto document = document_of(address, reply, is_status ? kStatusLine : kDrainLine);
   if (!document) return document.error();
   try {
-    if (const auto why = document.value().find("refused"); why != document.value().end()) {
+    const auto refused = document.value().find("refused");
+    if (!is_status && refused != document.value().end()) {
       return Error{fmt::format("{} does not drain: {}", address,
-                               made_plain(why->get<std::string>().substr(0, 400)))};
+                               made_plain(refused->get<std::string>().substr(0, 400)))};
     }
-    NodeStatus status = status_from(document.value());
-    if (!is_status && !status.draining) return unreadable(address);
-    return status;
+    return status_from(document.value());
   } catch (const ordered_json::exception&) {
     return unreadable(address);
   }

@@ -47,7 +47,8 @@ class StatusRequest {
 // If it is not a valid reply, the error says what to do.
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json);
 
-// The status in a complete reply from `address` to either request.
+// The status in a complete reply from `address` to either request. A node that has said this to a
+// request to drain will drain, also if the status does not say so yet.
 Result<NodeStatus> read_node_status(const std::string& address, const std::string& reply);
 
 }  // namespace atp

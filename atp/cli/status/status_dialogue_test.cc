@@ -1,7 +1,10 @@
 #include "atp/cli/status/status_dialogue.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <chrono>
 
 namespace atp {
 namespace {
@@ -73,6 +76,14 @@ TEST(DrainAnswer, IsReadFromEitherReply) {
   }
 }
 
+TEST(DrainAnswer, CountsWhateverItSaysOfDraining) {
+  for (const char* draining : {"", R"(, "draining": false)", R"(, "draining": true)"}) {
+    const std::string document =
+        R"({"role": "switch", "listen": "a", "version": "1")" + std::string(draining) + "}";
+    EXPECT_TRUE(read_node_status(kAddress, std::string(kDrainLine) + document).ok()) << draining;
+  }
+}
+
 TEST(DrainAnswer, SaysWhyThereIsNone) {
   struct Case {
     const char* reply;
@@ -87,9 +98,8 @@ TEST(DrainAnswer, SaysWhyThereIsNone) {
       {"atp-drain 1\n{", "cannot be read"},
       {"atp-drain 1\n[]", "cannot be read"},
       {"atp-drain 1\n{\"refused\": 3}", "cannot be read"},
-      {"atp-drain 1\n{\"role\": \"switch\", \"listen\": \"a\", \"version\": \"1\"}",
-       "cannot be read"},
       {"atp-drain 1\n{\"draining\": 1}", "cannot be read"},
+      {"atp-status 1\n{\"refused\": \"not you\"}", "cannot be read"},
   };
   for (const Case& c : cases) {
     const auto answer = read_node_status(kAddress, c.reply);
@@ -104,6 +114,39 @@ TEST(StatusAnswer, EndlessNestingIsRefused) {
   for (const bool json : {false, true}) {
     EXPECT_THAT(answer(deep, json).error().message, HasSubstr("cannot be read"));
   }
+}
+
+TEST(StatusAnswer, OfAStrangerIsReadInLittleTime) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  std::string objects = "[{}";
+  while (objects.size() < kBytes) objects += ",{}";
+  std::string in_jobs = R"({"role": "switch", "jobs": )" + objects + "]}";
+  std::string keys = R"({"": 0)", few_keys = "[{", numbers = "[0";
+  for (int i = 0; i < 400'000; ++i) keys += fmt::format(",\"{}\":0", i);
+  for (int i = 0; few_keys.size() < kBytes; ++i) {
+    few_keys += fmt::format("\"{}\":0{}", i, i % 500 == 499 ? "},{" : ",");
+  }
+  for (int i = 0; i < 3'000'000; ++i) numbers += ",0";
+  struct Case {
+    const char* name;
+    std::string document;
+  };
+  const Case cases[] = {{"a list of objects", objects + "]"},
+                        {"jobs without keys", in_jobs},
+                        {"an object of many keys", keys + "}"},
+                        {"objects of as many keys as a status may have", few_keys + "\"\":0}]"},
+                        {"many numbers", numbers + "]"}};
+  for (const Case& c : cases) {
+    for (const bool json : {false, true}) {
+      const auto begin = std::chrono::steady_clock::now();
+      const Result<std::string> read = answer(c.document, json);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      EXPECT_LT(took.count(), 5) << c.name << ": where it is quadratic, it takes minutes";
+      EXPECT_FALSE(read.ok() && !json) << c.name;
+    }
+  }
+  EXPECT_FALSE(answer(keys + "}", true).ok());
+  EXPECT_FALSE(answer(numbers + "]", true).ok());
 }
 
 TEST(StatusAnswer, JsonCannotControlTheTerminalEither) {
