@@ -20,7 +20,7 @@ class MetricsService {
 
   const Endpoint& address() const { return http_->address(); }
   // Called on the loop's thread.
-  bool is_asked() const { return desk_.is_asked(); }
+  bool is_asked() { return desk_.is_asked(); }
   void answer(NodeStatus status) { desk_.answer(std::move(status)); }
 
  private:

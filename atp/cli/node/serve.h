@@ -200,9 +200,8 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
     add("outbox_lost", driver->packets_lost_in_outbox());
     return counters;
   };
-  const auto answer_if_asked = [&](auto& service, Instant now) {
-    if (!service || !service->is_asked()) return;
-    service->answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
+  const auto answer = [&](auto& service, Instant now) {
+    service.answer(status_of(role, to_string(socket.local()), node, now, snapshot(), ring));
   };
   JobWatch<Node> watch(node, ring);
   UnreachableLog unreachable;
@@ -212,9 +211,11 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
       reporter.report(now, snapshot());
       for (const std::string& line : unreachable.lines()) log_warning("{}", line);
     }
+    // In this order, because a client's drain comes before its question: the answer then has it.
+    const bool is_status_asked = status && status->is_asked();
     if (status && status->is_drain_asked() && !node.draining()) watch.start_drain(now);
-    answer_if_asked(status, now);
-    answer_if_asked(metrics, now);
+    if (is_status_asked) answer(*status, now);
+    if (metrics && metrics->is_asked()) answer(*metrics, now);
     watch.poll(now);
     if (watch.drained()) waker.value()->stop();
     return std::min(reporter.next(), watch.next_look());

@@ -25,7 +25,7 @@
 // host only root and the node's own user may (connection_owner.h), and from other hosts only the
 // networks of --drain-from.
 //
-// A separate thread serves the clients (talk_server.h). The node's loop only writes the document on
+// A separate thread serves the clients (talk_server.h). The node's loop only collects its status on
 // request: is_asked(), then answer().
 
 namespace atp {
@@ -57,7 +57,7 @@ class StatusService {
   StatusService& operator=(const StatusService&) = delete;
 
   // Called on the loop's thread.
-  bool is_asked() const { return desk_.is_asked(); }
+  bool is_asked() { return desk_.is_asked(); }
   // Whether somebody who is allowed to has asked the node to drain.
   bool is_drain_asked() const { return drain_asked_.load(std::memory_order_relaxed); }
   void answer(NodeStatus status) { desk_.answer(std::move(status)); }
