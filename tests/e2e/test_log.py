@@ -61,6 +61,7 @@ def test_nodes_name_the_job_and_the_ranks_that_it_waits_for(cluster):
                 assert (entry["job"], entry["incarnation"]) == (cluster.job, 1)
                 assert entry["ranks"] == [2]
                 assert entry["level"] == "warning"
+                assert "for rank 2 (127.0.0.1) in" in entry["message"]
                 assert re.search(OPERATION, entry["message"])
 
 

@@ -28,8 +28,10 @@ std::uint64_t microseconds_of(Duration duration) {
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
-// `waits`: a WaitedFor or what a server has told a tree. `home_of(rank)`: where it is.
-StuckJob stuck_of(const auto& waits, const CauseText& operation, Instant now, auto&& home_of) {
+// `waits`: a WaitedFor or what a server has told a tree. `home_of(rank)`: where it is, for the
+// first `named` ranks.
+StuckJob stuck_of(const auto& waits, const CauseText& operation, Instant now, std::size_t named,
+                  auto&& home_of) {
   const double waited_s = seconds_of(now - waits.since);
   StuckJob stuck{.waited_s = waited_s,
                  .since_s = seconds_since_1970() - waited_s,
@@ -37,7 +39,11 @@ StuckJob stuck_of(const auto& waits, const CauseText& operation, Instant now, au
                  .sequence = waits.sequence,
                  .operation = std::string(operation.view()),
                  .fingerprint = waits.operation};
-  waits.ranks.for_each([&](Rank rank) { stuck.ranks.push_back({rank, host_of(home_of(rank))}); });
+  stuck.ranks.reserve(waits.ranks.size());
+  waits.ranks.for_each([&](Rank rank) {
+    const bool is_named = stuck.ranks.size() < named;
+    stuck.ranks.push_back({rank, is_named ? host_of(home_of(rank)) : ""});
+  });
   return stuck;
 }
 
@@ -64,13 +70,14 @@ std::string tenant_of(const JobKey& key, const Keyring* keys) {
 // By rank.
 std::vector<std::string> hosts_of(const JobSummary& job) {
   std::vector<std::string> hosts;
+  hosts.reserve(job.terms.world_size);
   for (Rank rank = 0; rank < job.terms.world_size; ++rank) {
     hosts.push_back(host_of(job.home_of(rank)));
   }
   return hosts;
 }
 
-JobStatus job_of(const JobSummary& job, Instant now, const Keyring* keys) {
+JobStatus job_of(const JobSummary& job, Instant now, const Keyring* keys, std::size_t named) {
   JobStatus status{.job = job.terms.key.job,
                    .incarnation = job.terms.key.incarnation,
                    .first_stream = job.terms.first_stream,
@@ -90,13 +97,13 @@ JobStatus job_of(const JobSummary& job, Instant now, const Keyring* keys) {
                    .fragments_summed_in_switches = job.progress.in_least_packets,
                    .has_switches = job.has_switches};
   if (job.stuck) {
-    status.stuck = stuck_of(*job.stuck, job.stuck_operation, now,
+    status.stuck = stuck_of(*job.stuck, job.stuck_operation, now, named,
                             [&](Rank rank) { return job.home_of(rank); });
   }
   return status;
 }
 
-JobStatus job_of(const Tree& tree, Instant now, const Keyring* keys) {
+JobStatus job_of(const Tree& tree, Instant now, const Keyring* keys, std::size_t named) {
   JobStatus status{
       .job = tree.job().job,
       .incarnation = tree.job().incarnation,
@@ -108,12 +115,10 @@ JobStatus job_of(const Tree& tree, Instant now, const Keyring* keys) {
       .joined = tree.joining() ? tree.known() : tree.membership().attached() - tree.left(),
       .detached = tree.membership().detached(),
       .left = tree.left(),
-      .tenant = tenant_of(tree.job(), keys),
-      .parent = to_string(tree.parent()),
-      .children = tree.membership().children().size()};
+      .tenant = tenant_of(tree.job(), keys)};
   if (const auto waits = tree.waiting(now)) {
     std::size_t i = 0;
-    status.stuck = stuck_of(*waits, waits->description, now, [&](Rank) {
+    status.stuck = stuck_of(*waits, waits->description, now, named, [&](Rank) {
       return i < waits->home_count ? waits->homes[i++] : Endpoint{};
     });
   }
@@ -205,16 +210,21 @@ std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
   return result;
 }
 
-std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys) {
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys,
+                               std::size_t named) {
   std::vector<JobStatus> jobs;
-  server.for_each_job(now, [&](const JobSummary& job) { jobs.push_back(job_of(job, now, keys)); });
+  jobs.reserve(server.job_count());
+  server.for_each_job(
+      now, [&](const JobSummary& job) { jobs.push_back(job_of(job, now, keys, named)); });
   return jobs;
 }
 
-std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys) {
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys,
+                               std::size_t named) {
   std::vector<JobStatus> jobs;
+  jobs.reserve(node.trees());
   node.for_each_tree(
-      [&](const Tree& tree, const atp_share&) { jobs.push_back(job_of(tree, now, keys)); });
+      [&](const Tree& tree, const atp_share&) { jobs.push_back(job_of(tree, now, keys, named)); });
   return jobs;
 }
 
@@ -234,8 +244,9 @@ NodeStatus status_of(std::string_view role, std::string listen, const Server& se
   status.fragments_summed_in_switches = own[ServerCounter::kFragmentsCompletedInLeastPackets];
   status.fragments_as_floats = own[ServerCounter::kFragmentsCompletedFloat];
   status.has_switches = status.fragments_summed_in_switches > 0;
+  status.jobs.reserve(server.job_count());
   server.for_each_job(now, [&](const JobSummary& job) {
-    JobStatus& of = status.jobs.emplace_back(job_of(job, now, keys));
+    JobStatus& of = status.jobs.emplace_back(job_of(job, now, keys, kMaxRanks));
     of.hosts = hosts_of(job);
     of.lateness = delays_of(job.lateness);
     status.has_switches |= job.has_switches;
@@ -262,8 +273,11 @@ NodeStatus status_of(std::string_view role, std::string listen, const SwitchNode
   status.sums_completed = own[SwitchCounter::kCompleteSumsSent];
   status.gradients_summed = own[SwitchCounter::kGradientsSummed];
   status.collisions = own[SwitchCounter::kCollisions];
+  status.jobs.reserve(node.trees());
   node.for_each_tree([&](const Tree& tree, const atp_share& share) {
-    JobStatus& of = status.jobs.emplace_back(job_of(tree, now, keys));
+    JobStatus& of = status.jobs.emplace_back(job_of(tree, now, keys, kMaxRanks));
+    of.parent = to_string(tree.parent());
+    of.children = tree.membership().children().size();
     of.lateness = delays_of(tree.lateness().of_ranks());
     of.aggregators = aggregators_of(tree, share, node, wanted.at(tree.share()));
   });

@@ -39,10 +39,13 @@ class CounterWatch {
 // "rank 1 (10.0.1.1) left: its process was killed by signal 9 (Killed)", or that it was lost.
 std::string failure_text(const JobFailure& failure);
 
-// What a node tells of its jobs at any time: without what `atp status` alone asks for.
+// What a node tells of its jobs at any time: without what `atp status` alone asks for. Of the ranks
+// that hold up a job, the first `named` have their hosts.
 // `keys`: the node's, which have the names of the jobs' tenants; null: it has none.
-std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys = nullptr);
-std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys = nullptr);
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys = nullptr,
+                               std::size_t named = 0);
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys = nullptr,
+                               std::size_t named = 0);
 
 NodeStatus status_of(std::string_view role, std::string listen, const Server& server, Instant now,
                      CounterSnapshot counters, const Keyring* keys = nullptr);

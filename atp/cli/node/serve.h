@@ -140,7 +140,8 @@ class JobWatch {
     if (now < next_look_) return;
     next_look_ = now + StuckLog::kBetweenLooks;
     const std::vector<JobStatus> jobs = jobs_of(node_, now, keys_);
-    for (const LogLine& line : stuck_.lines(jobs, now)) log(LogLevel::kWarning, line);
+    const auto with_hosts = [&] { return jobs_of(node_, now, keys_, StuckLog::kMostNamed); };
+    for (const LogLine& line : stuck_.lines(jobs, now, with_hosts)) log(LogLevel::kWarning, line);
     for (const LogLine& line : gone_.lines(jobs)) log(LogLevel::kInfo, line);
     for (const LogLine& line : parents_.lines(silent_parents_of(node_, now))) {
       log(LogLevel::kWarning, line);

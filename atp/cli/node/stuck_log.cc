@@ -9,18 +9,19 @@
 namespace atp {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;
-
 std::string tenths_text(Duration duration) {
   return seconds_text(duration - duration % std::chrono::milliseconds(100));
 }
 
 }  // namespace
 
-std::vector<LogLine> StuckLog::lines(const std::vector<JobStatus>& jobs, Instant now) {
+std::vector<LogLine> StuckLog::lines(const std::vector<JobStatus>& jobs, Instant now,
+                                     const Look& with_hosts) {
   std::vector<LogLine> lines;
+  std::vector<JobStatus> named;
   for (auto& [key, episode] : episodes_) episode.is_there = false;
-  for (const JobStatus& job : jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const JobStatus& job = jobs[i];
     if (!job.stuck) continue;
     const StuckJob& stuck = *job.stuck;
     const JobName name = name_of_job(job);
@@ -38,7 +39,8 @@ std::vector<LogLine> StuckLog::lines(const std::vector<JobStatus>& jobs, Instant
     episode.named |= ranks;
     episode.named_last = episode.named;
     episode.named_at = now;
-    episode.text = stuck_text(stuck, kMostNamed);
+    if (named.empty()) named = with_hosts();
+    episode.text = stuck_text(*named[i].stuck, kMostNamed);
     episode.ranks = ranks;
     lines.push_back(
         {fmt::format("{} has waited {} for {}", name_of(name), tenths_text(waited), episode.text),

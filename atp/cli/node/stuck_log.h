@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,8 +28,14 @@ class StuckLog {
   // How long ranks may have been waited for before they are logged without the operation's name.
   static constexpr Duration kPatience = std::chrono::milliseconds(1500);
 
-  // The lines for what has begun or ended since the last call.
-  std::vector<LogLine> lines(const std::vector<JobStatus>& jobs, Instant now);
+  // How many ranks a line names with their hosts.
+  static constexpr std::size_t kMostNamed = 8;
+
+  // The lines for what has begun or ended since the last call. `with_hosts()` returns the same
+  // jobs, in which so many ranks have their hosts; it is called only for a line that names some.
+  using Look = std::function<std::vector<JobStatus>()>;
+  std::vector<LogLine> lines(const std::vector<JobStatus>& jobs, Instant now,
+                             const Look& with_hosts);
 
  private:
   // Kept for kPause after its end.

@@ -25,10 +25,30 @@ std::vector<std::string> texts(const std::vector<LogLine>& lines) {
   return texts;
 }
 
+// Whose jobs get their hosts only on demand, as a node's.
+class Log {
+ public:
+  std::vector<LogLine> lines(const std::vector<JobStatus>& jobs, Instant now) {
+    std::vector<JobStatus> without = jobs;
+    for (JobStatus& job : without) {
+      for (StuckRank& rank : job.stuck->ranks) rank.host.clear();
+    }
+    return log_.lines(without, now, [&] {
+      ++looks_;
+      return jobs;
+    });
+  }
+  int looks() const { return looks_; }  // for hosts
+
+ private:
+  StuckLog log_;
+  int looks_ = 0;
+};
+
 constexpr Instant kBegin{std::chrono::hours(1)};
 
 TEST(StuckLog, LogsTheBeginningAndTheEndOfAnEpisodeOnce) {
-  StuckLog log;
+  Log log;
   EXPECT_THAT(texts(log.lines({}, kBegin)), IsEmpty());
   EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(1040))}, kBegin)),
               ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2) in sum #17"));
@@ -39,7 +59,7 @@ TEST(StuckLog, LogsTheBeginningAndTheEndOfAnEpisodeOnce) {
 }
 
 TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
-  StuckLog log;
+  Log log;
   const LogAbout expected{.job = 7, .incarnation = 1, .ranks = {2, 5}};
   const auto begun = log.lines({stuck({2, 5}, milliseconds(1040))}, kBegin);
   ASSERT_EQ(begun.size(), 1U);
@@ -49,8 +69,19 @@ TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
   EXPECT_EQ(over[0].about, expected);
 }
 
+TEST(StuckLog, AsksForHostsOnceAndOnlyForALine) {
+  Log log;
+  const std::vector<JobStatus> jobs = {stuck({2}, milliseconds(1040)),
+                                       stuck({3}, milliseconds(1040), 8)};
+  EXPECT_EQ(log.lines(jobs, kBegin).size(), 2U);
+  EXPECT_EQ(log.looks(), 1);
+  EXPECT_THAT(log.lines(jobs, kBegin), IsEmpty());
+  EXPECT_THAT(log.lines({}, kBegin), testing::SizeIs(2));
+  EXPECT_EQ(log.looks(), 1);
+}
+
 TEST(StuckLog, WaitsAMomentForTheOperationsDescription) {
-  StuckLog log;
+  Log log;
   JobStatus unknown = stuck({2}, milliseconds(1300));
   unknown.stuck->operation.clear();
   EXPECT_THAT(log.lines({unknown}, kBegin), IsEmpty());
@@ -60,7 +91,7 @@ TEST(StuckLog, WaitsAMomentForTheOperationsDescription) {
 }
 
 TEST(StuckLog, LogsRanksThatJoinAnEpisode) {
-  StuckLog log;
+  Log log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   EXPECT_THAT(texts(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin)),
               ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5 in sum #17"));
@@ -68,7 +99,7 @@ TEST(StuckLog, LogsRanksThatJoinAnEpisode) {
 }
 
 TEST(StuckLog, KeepsJobsApart) {
-  StuckLog log;
+  Log log;
   EXPECT_EQ(
       log.lines({stuck({2}, milliseconds(1000), 7), stuck({2}, milliseconds(1000), 8)}, kBegin)
           .size(),
@@ -78,7 +109,7 @@ TEST(StuckLog, KeepsJobsApart) {
 }
 
 TEST(StuckLog, ARankThatIsLateInEveryStepIsLoggedOncePerTenSeconds) {
-  StuckLog log;
+  Log log;
   std::size_t said = 0;
   for (Instant now = kBegin; now < kBegin + std::chrono::seconds(25);) {
     said += log.lines({stuck({2}, milliseconds(1100))}, now).size();
@@ -92,7 +123,7 @@ TEST(StuckLog, ARankThatIsLateInEveryStepIsLoggedOncePerTenSeconds) {
 }
 
 TEST(StuckLog, ARankThatIsLateAgainAndStaysSoIsLoggedAfterTenSeconds) {
-  StuckLog log;
+  Log log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   log.lines({}, kBegin + milliseconds(250));
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1000))}, kBegin + milliseconds(3000)), IsEmpty());
