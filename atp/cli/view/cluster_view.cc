@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::size_t kMostUnasked = 64;
 
+// One range of streams of a job, in the answer of a node.
+struct Part {
+  std::size_t node = 0;
+  std::size_t index = 0;  // in the node's list
+  const JobStatus* job = nullptr;
+};
+using Parts = std::vector<Part>;
+
 class Builder {
  public:
   Builder(const ViewSite& site, const std::vector<NodeRecord>& records, const ClusterView& before)
@@ -99,43 +107,44 @@ class Builder {
 
   // A job with several servers has failed for the reason that one of them gives.
   void add_failures() {
+    std::set<JobName> added;
     for (const NodeRecord& record : records_) {
       if (!record.status()) continue;
       for (const FailedJob& failure : record.status()->failures) {
-        if (view_.find_failure(name_of_job(failure)) == nullptr) {
-          view_.failures.push_back(failure);
-        }
+        if (added.insert(name_of_job(failure)).second) view_.failures.push_back(failure);
       }
     }
   }
 
   void add_jobs() {
-    std::map<JobName, std::vector<std::pair<std::size_t, std::size_t>>> told;  // by node, its job
+    std::map<JobName, Parts> told;
     for (std::size_t i = 0; i < records_.size(); ++i) {
-      if (!tells_jobs(i)) continue;
+      const bool is_told = tells_jobs(i);
+      if (!is_told && !is_up(i)) continue;
       const auto& jobs = records_[i].status()->jobs;
       for (std::size_t k = 0; k < jobs.size(); ++k) {
-        told[name_of_job(jobs[k])].emplace_back(i, k);
+        const JobName name = name_of_job(jobs[k]);
+        if (is_up(i)) now_[name].push_back({i, k, &jobs[k]});
+        if (is_told) told[name].push_back({i, k, &jobs[k]});
       }
     }
     for (auto& [name, parts] : told) {
-      const auto is_old = [&](const auto& part) { return !is_up(part.first); };
+      const auto is_old = [&](const Part& part) { return !is_up(part.node); };
       const bool is_known = !std::all_of(parts.begin(), parts.end(), is_old);
       if (is_known) std::erase_if(parts, is_old);
       add_job(name, parts, is_known);
     }
   }
 
-  void add_job(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
-               bool is_known) {
+  void add_job(const JobName& name, const Parts& parts, bool is_known) {
     JobView job{.job = name.job,
                 .incarnation = name.incarnation,
                 .tenant = name.tenant,
                 .is_known = is_known};
     std::map<std::uint32_t, RankView> ranks;
     double could = 0, did = 0;
-    for (const auto& [node, k] : parts) {
-      const JobStatus& part = records_[node].status()->jobs[k];
+    for (const auto& [node, k, is] : parts) {
+      const JobStatus& part = *is;
       job.world_size = std::max(job.world_size, part.world_size);
       job.is_joining |= part.joining();
       add_states(part, ranks);
@@ -175,25 +184,20 @@ class Builder {
     }
     if (!part.stuck) return;
     for (const auto& [rank, host] : part.stuck->ranks) {
-      if (rank >= kMaxRanks) continue;
       worsen(ranks, RankSet::of(static_cast<Rank>(rank)), RankState::kStuck);
       if (!host.empty()) ranks.at(static_cast<Rank>(rank)).host = host;
     }
   }
 
   // The lowest switch that has a rank; of those that send straight to a server, the server.
-  void find_ways(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
+  void find_ways(const JobName& name, const Parts& parts,
                  std::map<std::uint32_t, RankView>& ranks) {
     std::map<std::uint32_t, std::set<std::size_t>> on_way;  // all switches above a rank
     std::set<std::pair<std::size_t, std::size_t>> arrows;   // of this job, upward
-    for (std::size_t i = 0; i < records_.size(); ++i) {
-      const auto& status = records_[i].status();
-      if (!status || !status->is_switch() || !is_up(i)) continue;
-      for (const JobStatus& tree : status->jobs) {
-        if (name_of_job(tree) != name) continue;
-        tree.joined.for_each([&](Rank rank) { on_way[rank].insert(i); });
-        if (const auto parent = index_of(tree.parent)) arrows.emplace(i, *parent);
-      }
+    for (const Part& tree : now_[name]) {
+      if (!records_[tree.node].status()->is_switch()) continue;
+      tree.job->joined.for_each([&](Rank rank) { on_way[rank].insert(tree.node); });
+      if (const auto parent = index_of(tree.job->parent)) arrows.emplace(tree.node, *parent);
     }
     const JobView* old = before_.find_job(name);
     for (auto& [rank, view] : ranks) {
@@ -211,32 +215,28 @@ class Builder {
       }
       const bool is_straight =
           view.state == RankState::kDetached || (switches.empty() && !view.via && !parts.empty());
-      if (is_straight) view.via = parts.front().first;
+      if (is_straight) view.via = parts.front().node;
     }
   }
 
   // Nodes that are not asked may have a different index now.
   void remember(const JobView& old, RankView& view) const {
-    const auto was = std::find_if(old.ranks.begin(), old.ranks.end(),
-                                  [&](const RankView& one) { return one.rank == view.rank; });
-    if (was == old.ranks.end()) return;
+    const auto was =
+        std::lower_bound(old.ranks.begin(), old.ranks.end(), view.rank,
+                         [](const RankView& one, std::uint32_t rank) { return one.rank < rank; });
+    if (was == old.ranks.end() || was->rank != view.rank) return;
     if (was->via && *was->via < records_.size()) view.via = was->via;
     if (view.host.empty()) view.host = was->host;
   }
 
   // Ranks that a switch has summed arrive together further up, so the largest value is right.
   void find_delays(const JobName& name, std::map<std::uint32_t, RankView>& ranks) {
-    for (std::size_t i = 0; i < records_.size(); ++i) {
-      const auto& status = records_[i].status();
-      if (!status || !is_up(i)) continue;
-      for (const JobStatus& job : status->jobs) {
-        if (name_of_job(job) != name) continue;
-        for (const RankDelay& delay : job.lateness) {
-          const auto at = ranks.find(static_cast<std::uint32_t>(delay.rank));
-          if (at == ranks.end()) continue;
-          std::optional<RankDelay>& known = at->second.delay;
-          if (!known || known->typical_us() < delay.typical_us()) known = delay;
-        }
+    for (const Part& part : now_[name]) {
+      for (const RankDelay& delay : part.job->lateness) {
+        const auto at = ranks.find(static_cast<std::uint32_t>(delay.rank));
+        if (at == ranks.end()) continue;
+        std::optional<RankDelay>& known = at->second.delay;
+        if (!known || known->typical_us() < delay.typical_us()) known = delay;
       }
     }
   }
@@ -246,6 +246,7 @@ class Builder {
   const ClusterView& before_;
   ClusterView view_;
   std::map<std::string, std::size_t> indexes_;
+  std::map<JobName, Parts> now_;  // in the answers of the nodes that are up
 };
 
 }  // namespace
@@ -260,14 +261,15 @@ RankSet JobView::in(RankState state) const {
 
 const FailedJob* ClusterView::find_failure(const JobName& name) const {
   const auto found = std::find_if(failures.begin(), failures.end(),
-                                  [&](const FailedJob& one) { return name_of_job(one) == name; });
+                                  [&](const FailedJob& one) { return is_same_job(one, name); });
   return found == failures.end() ? nullptr : &*found;
 }
 
 const JobView* ClusterView::find_job(const JobName& name) const {
-  const auto found = std::find_if(jobs.begin(), jobs.end(),
-                                  [&](const JobView& one) { return name_of_job(one) == name; });
-  return found == jobs.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(
+      jobs.begin(), jobs.end(), name,
+      [](const JobView& one, const JobName& other) { return is_job_before(one, other); });
+  return found == jobs.end() || !is_same_job(*found, name) ? nullptr : &*found;
 }
 
 ClusterView make_cluster_view(const ViewSite& site, const std::vector<NodeRecord>& records,

@@ -63,10 +63,10 @@ struct JobView {
   std::string tenant;  // "" if its servers have no keys
   bool is_joining = false;
   bool is_known = true;  // false: no server that answers knows it, so the rest is out of date
-  std::vector<RankView> ranks;
-  double waited_s = 0;   // for the stuck ranks
-  std::string waits_in;  // the operation, as the ranks call it; "" if unknown
-  double sums = 0;       // per second
+  std::vector<RankView> ranks;  // in ascending order
+  double waited_s = 0;          // for the stuck ranks
+  std::string waits_in;         // the operation, as the ranks call it; "" if unknown
+  double sums = 0;              // per second
   double goodput_bits = 0;
   std::optional<double> share_summed;
 
@@ -78,7 +78,7 @@ struct ClusterView {
   double time_s = 0;
   std::vector<NodeView> nodes;
   std::vector<LinkView> links;
-  std::vector<JobView> jobs;
+  std::vector<JobView> jobs;        // in the order of their names
   std::vector<FailedJob> failures;  // of all servers; each keeps its last ones
 
   const FailedJob* find_failure(const JobName& name) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -78,29 +79,38 @@ std::optional<double> share(double part, double whole) {
   return std::clamp(part / whole, 0.0, 1.0);
 }
 
-// The same job's figures in an earlier answer; null if that answer did not have the job.
-const JobStatus* same_job(const NodeStatus& status, const JobStatus& job) {
-  const auto found =
-      std::find_if(status.jobs.begin(), status.jobs.end(), [&](const JobStatus& one) {
-        return name_of_job(one) == name_of_job(job) && one.first_stream == job.first_stream;
-      });
-  return found == status.jobs.end() ? nullptr : &*found;
-}
+// The jobs of an earlier answer.
+class EarlierJobs {
+ public:
+  explicit EarlierJobs(const NodeStatus& status) {
+    for (const JobStatus& job : status.jobs) jobs_.emplace(key_of(job), &job);
+  }
+  // The same job's figures; those of no job if that answer did not have it.
+  const JobStatus& find(const JobStatus& job) const {
+    static const JobStatus kNone;
+    const auto found = jobs_.find(key_of(job));
+    return found == jobs_.end() ? kNone : *found->second;
+  }
+
+ private:
+  using Key = std::pair<JobName, std::uint64_t>;  // with the first stream
+  static Key key_of(const JobStatus& job) { return {name_of_job(job), job.first_stream}; }
+
+  std::map<Key, const JobStatus*> jobs_;
+};
 
 double rise(std::uint64_t before, std::uint64_t now) {
   return now > before ? static_cast<double>(now - before) : 0;
 }
 
 // Jobs whatever their stream ranges, whose entries are adjacent.
-void add_collided_jobs(const NodeStatus& before, const NodeStatus& now, NodeRates& rates) {
+void add_collided_jobs(const EarlierJobs& before, const NodeStatus& now, NodeRates& rates) {
   Wanted all;
   for (std::size_t i = 0; i < now.jobs.size();) {
     const JobStatus& job = now.jobs[i];
     Wanted wanted;
-    for (; i < now.jobs.size() && name_of_job(now.jobs[i]) == name_of_job(job); ++i) {
-      const JobStatus none;
-      const JobStatus* found = same_job(before, now.jobs[i]);
-      const JobStatus& old = found == nullptr ? none : *found;
+    for (; i < now.jobs.size() && is_same_job(now.jobs[i], job); ++i) {
+      const JobStatus& old = before.find(now.jobs[i]);
       const JobAggregators& has = now.jobs[i].aggregators;
       wanted.add(rise(old.aggregators.gradients, has.gradients),
                  rise(old.aggregators.collided, has.collided));
@@ -115,13 +125,11 @@ void add_collided_jobs(const NodeStatus& before, const NodeStatus& now, NodeRate
   rates.enough_aggregators = enough_aggregators(now.aggregators.total, all);
 }
 
-std::vector<JobRates> rates_of_jobs(const NodeStatus& before, const NodeStatus& now,
+std::vector<JobRates> rates_of_jobs(const EarlierJobs& before, const NodeStatus& now,
                                     double seconds) {
   std::vector<JobRates> all;
   for (const JobStatus& job : now.jobs) {
-    const JobStatus none;
-    const JobStatus* found = same_job(before, job);
-    const JobStatus& old = found == nullptr ? none : *found;
+    const JobStatus& old = before.find(job);
     const double sums = rise(old.fragments, job.fragments);
     const double floats = rise(old.fragments_as_floats, job.fragments_as_floats);
     const double could = job.has_switches ? std::max(sums - floats, 0.0) : 0;
@@ -160,7 +168,8 @@ void NodeRecord::compare(const NodeStatus& before, const NodeStatus& now, double
   const auto counted = [&](const char* name) {
     return rise(before.counter(name), now.counter(name));
   };
-  job_rates_ = rates_of_jobs(before, now, seconds);
+  const EarlierJobs earlier(before);
+  job_rates_ = rates_of_jobs(earlier, now, seconds);
   NodeRates rates{.in_bits = counted("udp_ip_bytes_in") * kBitsPerByte / seconds,
                   .out_bits = counted("udp_ip_bytes_out") * kBitsPerByte / seconds,
                   .refused_packets = rise(refused(before), refused(now)) / seconds,
@@ -171,7 +180,7 @@ void NodeRecord::compare(const NodeStatus& before, const NodeStatus& now, double
     rates.goodput_bits = rates.sums * values_per_sum(now) * kBitsPerValue;
     rates.share_summed = share(gradients - rise(passed_on(before), passed_on(now)), gradients);
     rates.share_collided = share(rise(collided(before), collided(now)), gradients);
-    add_collided_jobs(before, now, rates);
+    add_collided_jobs(earlier, now, rates);
   } else {
     double in_switches = 0, could = 0;
     for (std::size_t i = 0; i < job_rates_.size(); ++i) {

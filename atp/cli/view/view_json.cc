@@ -84,7 +84,10 @@ Json json_of(const RankView& rank) {
             {"state", name_of(rank.state)},
             {"host", rank.host},
             {"via", or_null(rank.via)}};
-  if (rank.delay) json.update(to_json(*rank.delay));
+  if (!rank.delay) return json;
+  Json delay = to_json(*rank.delay);
+  delay.erase("rank");
+  json.update(delay);
   return json;
 }
 

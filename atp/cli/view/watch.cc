@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -181,17 +182,20 @@ void Watch::note_jobs(const ClusterView& now) {
 }
 
 void Watch::compare_problems(std::vector<Problem> problems, const ClusterView& now) {
+  std::map<std::string_view, const Problem*> before;
+  for (const Problem& old : problems_) before.emplace(old.key, &old);
+  keys_.clear();
+  for (const Problem& problem : problems) keys_.insert(problem.key);
   for (const Problem& old : problems_) {
-    const auto same = [&](const Problem& one) { return one.key == old.key; };
-    if (std::any_of(problems.begin(), problems.end(), same) || !can_be_over(old, now)) continue;
+    if (keys_.contains(old.key) || !can_be_over(old, now)) continue;
     note(now.time_s, Severity::kGood,
          fmt::format("{}, after {:.0f} s", old.over, now.time_s - old.since_s), old.node);
   }
   for (Problem& problem : problems) {
-    const auto old = std::find_if(problems_.begin(), problems_.end(),
-                                  [&](const Problem& one) { return one.key == problem.key; });
-    if (old != problems_.end()) problem.since_s = old->since_s;
-    if (old == problems_.end() || old->subject != problem.subject) {
+    const auto found = before.find(problem.key);
+    const Problem* old = found == before.end() ? nullptr : found->second;
+    if (old != nullptr) problem.since_s = old->since_s;
+    if (old == nullptr || old->subject != problem.subject) {
       note(now.time_s, problem.severity, problem.text, problem.node);
     }
   }
@@ -291,10 +295,11 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
         ": all ranks send through their switches again", time_s, ranks_text(detached));
   }
   for (const RankView& rank : job.ranks) {
-    const std::string what = fmt::format("late {}", rank.rank);
-    const bool was = is_problem(fmt::format("{} {} {}", name_of(job), job.incarnation, what));
     if (!rank.delay || rank.delay->operations < kEnoughOperations) continue;
-    if (rank.delay->typical_us() < (was ? kOnTimeUs : kLateUs)) continue;
+    if (rank.delay->typical_us() < kOnTimeUs) continue;
+    const std::string what = fmt::format("late {}", rank.rank);
+    const bool was = keys_.contains(fmt::format("{} {} {}", name_of(job), job.incarnation, what));
+    if (!was && rank.delay->typical_us() < kLateUs) continue;
     add(what, Severity::kWarning,
         fmt::format(": rank {} is late by {:.0f} ms in half of the operations", rank.rank,
                     static_cast<double>(rank.delay->typical_us()) / 1000),
@@ -306,11 +311,6 @@ bool Watch::holds(const std::string& key, bool is_so, double time_s) {
   if (is_so) held_until_[key] = time_s + kHoldSeconds;
   const auto found = held_until_.find(key);
   return found != held_until_.end() && time_s <= found->second;
-}
-
-bool Watch::is_problem(const std::string& key) const {
-  return std::any_of(problems_.begin(), problems_.end(),
-                     [&](const Problem& one) { return one.key == key; });
 }
 
 }  // namespace atp

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,10 +62,10 @@ class Watch {
   void add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems);
   // True while `is_so`, and for a while afterwards.
   bool holds(const std::string& key, bool is_so, double time_s);
-  bool is_problem(const std::string& key) const;
 
   ClusterView view_;
   std::vector<Problem> problems_;
+  std::set<std::string> keys_;  // of the problems
   std::deque<Happening> happenings_;
   std::uint64_t last_number_ = 0;
   std::map<std::string, double> held_until_;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "atp/cli/view/testing_view.h"
 
 namespace atp {
@@ -49,6 +51,25 @@ class WatchTest : public testing::Test {
   double time_s_ = 1000;
   std::uint64_t seen_ = 0;
 };
+
+// A stranger can claim as many; each is not looked for among all others.
+TEST_F(WatchTest, ManyLateRanksOfManyJobsTakeLittleTime) {
+  constexpr std::uint64_t kJobs = 60;
+  constexpr Rank kRanks = 1000;
+  NodeAnswer server = answer(false);
+  for (std::uint64_t job = 0; job < kJobs; ++job) {
+    JobStatus& of = server.status.jobs.emplace_back(job_status({.job = job}));
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      of.joined.insert(rank);
+      of.lateness.push_back({.rank = rank, .operations = 1000, .first_p50_us = 20'000});
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) pass({server, answer(true)});
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(watch_.problems().size(), kJobs * kRanks);
+  EXPECT_LT(took.count(), 10);
+}
 
 Second with(const TestJob& job) {
   TestJob tree = job;
