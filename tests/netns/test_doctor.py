@@ -119,7 +119,7 @@ print("listening on", flush=True)
 while True:
     asker, _ = listener.accept()
     asker.recv(100)
-    status = {"role": "server", "version": "0.1.0", "wire_version": 2}
+    status = {"role": "server", "listen": sys.argv[1], "version": "0.1.0", "wire_version": 2}
     status["time_s"] = time.time() + float(sys.argv[2])
     asker.sendall(b"atp-status 1\\n" + json.dumps(status).encode())
     asker.close()
