@@ -148,7 +148,7 @@ def faults_section(found):
             "–" if fault not in found[key] else "yes" if found[key][fault] else " " for key in keys
         ]
         lines.append(f"| {fault} | {' | '.join(cells)} |")
-    commits = [found[key].get("commit", "unknown") for key in keys]
+    commits = [found[key].get("commit", "earlier") for key in keys]
     lines.append(f"| (run at commit) | {' | '.join(commits)} |")
     lines += ["", "Why a cell is blank:", ""]
     for key in keys:
