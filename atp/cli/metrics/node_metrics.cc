@@ -54,12 +54,12 @@ class Writer {
 
   std::vector<RankDelay> latest_ranks(const JobStatus& job) {
     std::vector<RankDelay> ranks = job.lateness;
-    std::stable_sort(ranks.begin(), ranks.end(), [](const RankDelay& one, const RankDelay& other) {
-      const auto late = [](const RankDelay& rank) {
-        return std::max(rank.first_p99_us, rank.last_p99_us);
-      };
-      return late(one) > late(other);
-    });
+    // The latest first, and of equally late ones the lower ranks.
+    const auto key = [](const RankDelay& rank) {
+      return std::pair(~std::max(rank.first_p99_us, rank.last_p99_us), rank.rank);
+    };
+    std::sort(ranks.begin(), ranks.end(),
+              [&](const RankDelay& one, const RankDelay& other) { return key(one) < key(other); });
     if (ranks.size() > kMostMetricRanks) {
       left_out_ += static_cast<double>(ranks.size() - kMostMetricRanks);
       ranks.resize(kMostMetricRanks);

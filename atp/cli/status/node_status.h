@@ -118,12 +118,12 @@ struct JobStatus {
   void describe(auto& key) {
     ATP_KEYS(job, incarnation, first_stream, streams, world_size, values_per_fragment, joined,
              detached, left, stuck, lateness);
-    if (key.is_switch || key.is_reader) ATP_KEYS(parent, children, aggregators);
-    if (!key.is_switch || key.is_reader) {
+    if (key.is_switch || key.kIsReader) ATP_KEYS(parent, children, aggregators);
+    if (!key.is_switch || key.kIsReader) {
       ATP_KEYS(state, hosts, missing, lost, waited_for, fragments, fragments_as_floats,
                fragments_summed_in_switches, has_switches);
     }
-    if (!tenant.empty() || key.is_reader) ATP_KEYS(tenant);
+    if (!tenant.empty() || key.kIsReader) ATP_KEYS(tenant);
   }
 };
 
@@ -139,7 +139,7 @@ struct FailedJob {
 
   void describe(auto& key) {
     ATP_KEYS(job, incarnation, rank, why, ago_s, since_s);
-    if (!tenant.empty() || key.is_reader) ATP_KEYS(tenant);
+    if (!tenant.empty() || key.kIsReader) ATP_KEYS(tenant);
   }
 };
 
@@ -183,10 +183,10 @@ struct NodeStatus {
   void describe(auto& key) {
     ATP_KEYS(role, listen, version, wire_version, time_s, draining);
     key.is_switch = is_switch();
-    if (key.is_switch || key.is_reader) {
+    if (key.is_switch || key.kIsReader) {
       ATP_KEYS(aggregators, sums_completed, gradients_summed, collisions);
     }
-    if (!key.is_switch || key.is_reader) {
+    if (!key.is_switch || key.kIsReader) {
       ATP_KEYS(fragments, fragments_summed_in_switches, fragments_as_floats, has_switches,
                failures);
     }

@@ -28,7 +28,7 @@ class Writer {
     object.get_ref<Json::object_t&>().emplace_back(name, json_of(value));
   }
 
-  static constexpr bool is_reader = false;
+  static constexpr bool kIsReader = false;
   bool is_switch;
   Json object = Json::object();
 
@@ -89,7 +89,7 @@ class Reader {
 
   void operator()(std::string_view names, auto&... values) { (find(next_of(names), values), ...); }
 
-  static constexpr bool is_reader = true;  // of the keys of switches and servers alike
+  static constexpr bool kIsReader = true;  // of the keys of switches and servers alike
   bool is_switch = false;
 
  private:

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 struct Filler {
   bool is_switch;
   std::uint64_t next = 1;
-  static constexpr bool is_reader = true;
+  static constexpr bool kIsReader = true;
 
   void operator()(const char*, auto&... values) { (fill(values), ...); }
 
