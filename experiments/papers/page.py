@@ -13,11 +13,11 @@ _INTRODUCTION = (
     "*ATP: Adaptive Tensor Parallelism for Foundation Models*, called *tensor*. `make papers` runs "
     "every figure that can be run here. With `ARGS='--page docs/papers.md'` it also writes this "
     "page, and with `ARGS='--figure 14'` it runs one figure. The runs on this page took {minutes} "
-    "minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick form, which measures less, in six. Each "
-    "run checks the shape of its figure: which system is ahead, where curves cross, and whether "
-    "factors are within stated bands. A figure that needs a Tofino or GPUs is marked *not shown*, "
-    "and no number is made up for it. Where a paper's text gives numbers, our picture includes "
-    "them."
+    "minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick form, "
+    "which measures less, in six. Each run checks the shape of its figure: which system is ahead, "
+    "where curves cross, and whether factors are within stated bands. A figure that needs a "
+    "Tofino or GPUs is marked *not shown*, and no number is made up for it. Where a paper's text "
+    "gives numbers, our picture includes them."
 )
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "

@@ -196,7 +196,7 @@ def figure_13b(size):
                 "with one",
                 mean["places"] / mean["rehash"],
                 0,
-                0.9,
+                0.5,
             ),
             Check(
                 "share summed at the servers without rehash in the second half, divided by that "
