@@ -58,7 +58,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_DIGEST_EVERY           compare digests across ranks every N operations
   ATP_VALUES_PER_FRAGMENT    maximum values per fragment
   ATP_OVERFLOW               reactive, or proactive: what might overflow bypasses switches
-  ATP_CONGESTION             aimd; none: a fixed window; paper: its own rules
+  ATP_CONGESTION             aimd; none: a fixed window; paper: as in the paper
   ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
   ATP_KEY_FILE               file with the key that tags the rank's packets (atp key)
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive

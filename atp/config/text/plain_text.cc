@@ -36,8 +36,13 @@ Letter first_letter(std::string_view text) {
   return {length, code};
 }
 
-// C0, DEL and C1: terminals interpret all of them. XML forbids U+FFFE and U+FFFF.
-bool is_control(std::uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
+// C0, DEL and C1: terminals interpret all of them. Separators of lines, and what turns the
+// direction of a line, so that it reads as another one. XML forbids U+FFFE and U+FFFF.
+bool is_control(std::uint32_t code) {
+  const bool breaks_or_turns = (code >= 0x2028 && code <= 0x202e) || code == 0x200e ||
+                               code == 0x200f || (code >= 0x2066 && code <= 0x2069);
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || breaks_or_turns;
+}
 bool is_plain_code(std::uint32_t code) {
   return !is_control(code) && code != 0xfffe && code != 0xffff;
 }

@@ -33,6 +33,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"OverlongOfThree", "\xe0\x80\xaf", "???"},
                       Case{"Surrogate", "\xed\xa0\x80", "???"},
                       Case{"BeyondUnicode", "\xf4\x90\x80\x80", "????"},
+                      Case{"LineSeparator", "a\u2028b", "a b"},
+                      Case{"RightToLeft", "rank \u202e1\u202c", "rank  1 "},
+                      Case{"IsolatedAndMarked", "\u2067a\u2069\u200f", " a  "},
                       Case{"NoCharacter", "\xef\xbf\xbf", "?"}),
     [](const auto& each) { return each.param.name; });
 
