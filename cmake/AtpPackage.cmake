@@ -1,5 +1,5 @@
 # `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
-# the pages (help texts name them: docs/status.md) and the examples that they name. With ATP_SERVICES
+# the pages (help texts name them: docs/operate/status.md) and the examples that they name. With ATP_SERVICES
 # (the preset "package") also systemd's units and their configuration, at absolute paths, and `cpack`
 # makes the Debian package of all of it. tools/package does everything.
 

@@ -1,4 +1,5 @@
-// The worlds to explore. docs/exploration.md has the number of states of each with other budgets.
+// The worlds to explore. docs/inside/exploration.md has the number of states of each with other
+// budgets.
 #include <algorithm>
 
 #include "models/plan.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Named counters: one enum per role lists everything that role counts, and to_string(Enum) gives
-// each its public name. Every dropped packet increments exactly one (docs/protocol.md §7.4).
+// each its public name. Every dropped packet increments exactly one (docs/inside/protocol §7.4).
 // Enum must be contiguous from 0 and end with kCount.
 
 namespace atp {

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// A set of ranks: the contribution bitmap of docs/protocol.md §3. Rank r is bit r mod 64 of word
-// r div 64. It can hold kMaxRanks bits; the wire carries only the words that a job needs, and the
-// operations look only at those words: every packet takes a dozen operations, and most jobs have
-// one word.
+// A set of ranks: the contribution bitmap of docs/inside/protocol §3. Rank r is bit r mod 64 of
+// word r div 64. It can hold kMaxRanks bits; the wire carries only the words that a job needs, and
+// the operations look only at those words: every packet takes a dozen operations, and most jobs
+// have one word.
 
 namespace atp {
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "ATP_";
 
-// Those of docs/variables.md, except those of tests (tests/readme/test_variables.py).
+// Those of docs/use/variables.md, except those of tests (tests/readme/test_variables.py).
 constexpr std::array<std::string_view, 27> kNames = {
     "ATP_ALGORITHM",    "ATP_CONGESTION",      "ATP_DIGEST",      "ATP_DIGEST_EVERY",
     "ATP_EXACT",        "ATP_FLIGHT_RECORDER", "ATP_HIERARCHY",   "ATP_FLIGHT_RECORDER_SIZE",

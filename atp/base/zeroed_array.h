@@ -9,7 +9,7 @@
 // A fixed number of T, all zero bytes at first. The kernel provides a page only when it is touched,
 // so creating an array of 150 MB takes a few microseconds and unused parts cost nothing. A server
 // needs this for its tables, which one small packet from a stranger can make it allocate
-// (docs/protocol.md §6).
+// (docs/inside/protocol §6).
 
 namespace atp {
 

@@ -59,8 +59,9 @@ struct CommunicatorOptions {
   // packets have no tags. With own_server it must be the tenant's.
   std::optional<RankKey> key;
   std::size_t values_per_fragment = 0;  // K; 0: as many as the path's MTU carries
-  // How floating-point sums travel unless an operation asks for another format (docs/protocol.md
-  // §5, *Numbers*); the same on every rank. The fixed scale applies to the whole job.
+  // How floating-point sums travel unless an operation asks for another format
+  // (docs/inside/protocol §5, *Numbers*); the same on every rank. The fixed scale applies to the
+  // whole job.
   NumberFormat number_format = NumberFormat::kBlocks;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;

@@ -16,8 +16,8 @@
 // rank itself can leave its job, since that takes its socket's nonce and port. So the rank writes
 // its LEAVE into a folder that its supervisor has made (ATP_WILLS). If the process ends and the
 // file is still there, the supervisor sends the LEAVE with a cause, from the port that is now free
-// (docs/protocol.md §2). The supervisor may have no key, so the will of a rank with a key includes
-// the job's key; nobody else can read the folder.
+// (docs/inside/protocol §2). The supervisor may have no key, so the will of a rank with a key
+// includes the job's key; nobody else can read the folder.
 
 namespace atp {
 

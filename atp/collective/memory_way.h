@@ -14,7 +14,7 @@ struct MemoryMeeting {
 };
 
 // The job in which every rank is a worker, for when the hosts are the workers of `job` but the
-// ranks of some host cannot share memory (docs/protocol.md §5, *Hosts as workers*).
+// ranks of some host cannot share memory (docs/inside/protocol §5, *Hosts as workers*).
 JobKey job_of_all_ranks(const JobKey& job);
 
 // An error: a rank is missing, or there is neither memory nor a route.

@@ -28,7 +28,7 @@ std::string of(const std::vector<std::string>& results) {
 }
 
 TEST(ResultDigest, HasTheBitsGivenInTheDocumentation) {
-  // XXH3_128bits of the text in docs/torch-internals.md, computed with Debian's xxhsum.
+  // XXH3_128bits of the text in docs/inside/torch-internals.md, computed with Debian's xxhsum.
   ResultDigest digest;
   EXPECT_EQ(digest.read().digest.text(), std::string(32, '0')) << "no results";
   add(digest, 0, "abc");

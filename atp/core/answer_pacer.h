@@ -9,7 +9,7 @@
 #include "atp/wire/status.h"
 
 // Limits the rate of answers from a switch or a server to senders that are not members (unknown
-// job, versions, refusals), since anybody can forge a source address (docs/protocol.md §2,
+// job, versions, refusals), since anybody can forge a source address (docs/inside/protocol §2,
 // *Answers*):
 //
 //  * an answer is never larger than the packet that caused it;

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-// How many answers strangers get (docs/protocol.md §2, *Answers*).
+// How many answers strangers get (docs/inside/protocol §2, *Answers*).
 
 namespace atp {
 namespace {

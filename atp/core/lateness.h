@@ -15,8 +15,8 @@
 // one per job, so that a slow rank can be named before anything fails.
 //
 // A packet's fingerprint identifies its operation. A rank's last packet is recognised when its next
-// operation begins. With block exponents (docs/protocol.md §5), late first packets show a rank that
-// calls late; with values, late last packets show one that sends slowly.
+// operation begins. With block exponents (docs/inside/protocol §5), late first packets show a rank
+// that calls late; with values, late last packets show one that sends slowly.
 //
 // The cost is a few instructions per packet and a few per rank and operation; memory is allocated
 // once.

@@ -5,8 +5,8 @@
 
 #include "atp/wire/packet_view.h"
 
-// Where fragments are aggregated (docs/protocol.md §5, *Index*). Worker and server compute the same
-// index from the JOIN_ACK, since an identity has one index.
+// Where fragments are aggregated (docs/inside/protocol §5, *Index*). Worker and server compute the
+// same index from the JOIN_ACK, since an identity has one index.
 
 namespace atp {
 

@@ -7,8 +7,8 @@
 #include "atp/wire/status.h"
 
 // What the jobs of a tenant may hold, at nodes that serve several tenants with keys
-// (docs/protocol.md §2, *Keys*). The core has no keys: whoever drives a node checks the packets'
-// tags, numbers the tenants, and answers this question when a job begins.
+// (docs/inside/protocol §2, *Keys*). The core has no keys: whoever drives a node checks the
+// packets' tags, numbers the tenants, and answers this question when a job begins.
 
 namespace atp {
 

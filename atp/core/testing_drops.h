@@ -5,7 +5,7 @@
 
 #include "atp/base/counters.h"
 
-// For tests: the number of dropped packets, under all names together (docs/protocol.md §7).
+// For tests: the number of dropped packets, under all names together (docs/inside/protocol §7).
 
 namespace atp {
 

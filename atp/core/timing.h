@@ -2,13 +2,13 @@
 
 #include "atp/base/time.h"
 
-// The protocol's fixed times, in one place (docs/protocol.md §8). Configurations hold a copy, which
-// tests may shorten.
+// The protocol's fixed times, in one place (docs/inside/protocol §8). Configurations hold a copy,
+// which tests may shorten.
 
 namespace atp {
 
 struct Timing {
-  // Joining (docs/protocol.md §2): JOINs are repeated at intervals that grow from first to last
+  // Joining (docs/inside/protocol §2): JOINs are repeated at intervals that grow from first to last
   // until one is answered, then at each refresh; a lease lasts five refreshes.
   Duration join_first = std::chrono::milliseconds(50);
   Duration join_last = std::chrono::seconds(1);

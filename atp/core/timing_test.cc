@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// The table of docs/protocol.md §8: a change of a time must change the page too.
+// The table of docs/inside/protocol §8: a change of a time must change the page too.
 
 namespace atp {
 namespace {

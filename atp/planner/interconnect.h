@@ -62,7 +62,7 @@ enum class ServerPlacement {
   kCoLocated,  // on the workers' machines, sharing their links
 };
 
-// In-network aggregation at one switch level (docs/protocol.md §4).
+// In-network aggregation at one switch level (docs/inside/protocol §4).
 struct Aggregation {
   std::uint32_t slots = 0;          // aggregators per switch; 0: unlimited
   std::uint32_t window = 0;         // fragments in flight per group; required if slots > 0

@@ -13,10 +13,10 @@
 // fullest counts, so a collective has at most one load per level. Its time is the fullest link's,
 // because all links are busy at once; latency is added separately.
 //
-// In short (docs/planner.md), t = max over levels of c * q / U, with q the groups that share the
-// link. The ring's c is 2(D-1)/D on every switch link, the hierarchical all-reduce's 2(K-1)/K with
-// K the children spanned so far, aggregation's about 1. The tests derive the loads from explicit
-// paths, link by link.
+// In short (docs/plan/planner.md), t = max over levels of c * q / U, with q the groups that share
+// the link. The ring's c is 2(D-1)/D on every switch link, the hierarchical all-reduce's 2(K-1)/K
+// with K the children spanned so far, aggregation's about 1. The tests derive the loads from
+// explicit paths, link by link.
 
 namespace atp::planner {
 

@@ -1,5 +1,5 @@
 // The best meshes by link loads, with rings, hierarchical all-reduces and aggregation. Costs are in
-// units of h/B, as in docs/planner.md.
+// units of h/B, as in docs/plan/planner.md.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The numbers of the paper (docs/planner.md) that need no GPU, with corrections where the paper's
-// arithmetic is wrong.
+// The numbers of the paper (docs/plan/planner.md) that need no GPU, with corrections where the
+// paper's arithmetic is wrong.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

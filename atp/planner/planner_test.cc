@@ -117,7 +117,7 @@ TEST(Plan, TheHeadDecidesForASmallModelWithManyTokens) {
 }
 
 // Two racks of four with 1000 and 200 Mbit/s: hierarchical all-reduces favour (8,1), the runtime's
-// rings (2,4), which was the fastest in measurements (docs/tensor-parallel.md).
+// rings (2,4), which was the fastest in measurements (docs/plan/tensor-parallel.md).
 TEST(Runtime, IsPlannedWithItsOwnCollectives) {
   Request request = request_for(testing::two_levels(testing::switched("rack", 2, 0.2 / 8),
                                                     testing::switched("host", 4, 1.0 / 8)));

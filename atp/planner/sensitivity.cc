@@ -27,7 +27,7 @@ std::string best_text(const CostedMesh& found) {
   return text;
 }
 
-// This project's switches (docs/protocol.md): 350 int32 values per Ethernet frame.
+// This project's switches (docs/inside/protocol): 350 int32 values per Ethernet frame.
 const Aggregation kOwnAggregation{
     .payload_bytes = 1400, .header_bytes = 114, .wire_bytes_per_value = 4};
 

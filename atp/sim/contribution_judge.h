@@ -11,7 +11,7 @@
 
 namespace atp::sim {
 
-// Executes the second table of docs/protocol.md §6, *GRADIENT*, next to a server: the row that
+// Executes the second table of docs/inside/protocol §6, *GRADIENT*, next to a server: the row that
 // decides on each contribution, by the counter that rises, whom the NACKs of that turn ask, when a
 // fragment is complete, and which ranks *waiting for* may name. It is written from the page and
 // shares no rule with the product. Only the server knows which fragments have a float slot, so from

@@ -5,8 +5,9 @@
 
 #include "atp/base/random.h"
 
-// How an attacker changes the bodies of control messages (docs/protocol.md §3.1, §3.2). The bytes
-// are a whole packet; one without a body, or too short for the chosen field, is left unchanged.
+// How an attacker changes the bodies of control messages (docs/inside/protocol §3.1, §3.2). The
+// bytes are a whole packet; one without a body, or too short for the chosen field, is left
+// unchanged.
 
 namespace atp::sim {
 

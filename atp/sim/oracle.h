@@ -13,7 +13,7 @@
 
 namespace atp::sim {
 
-// Computes the correct result of every operation from the contributions alone (docs/protocol.md
+// Computes the correct result of every operation from the contributions alone (docs/inside/protocol
 // §7.7), with reference_numbers.h. A job's K must be one that its plan allows. In a job with the
 // fixed scale, a fragment whose contributions all fit and whose magnitudes add up to at most 2^31 −
 // 1 is the exact integer sum, computed here in 64 bits; any other is the exact sum of the float32

@@ -7,8 +7,8 @@
 
 #include "atp/wire/packet_view.h"
 
-// The next index and the part of a PARAMETER (docs/protocol.md §3, *Header*, rules 4 and 8), as the
-// judges read them. They use none of the product's functions for that.
+// The next index and the part of a PARAMETER (docs/inside/protocol §3, *Header*, rules 4 and 8), as
+// the judges read them. They use none of the product's functions for that.
 
 namespace atp::sim {
 

@@ -148,7 +148,7 @@ struct Plan {
   // cost is judged.
   bool ample = false;
   std::uint32_t outbox_packets = 2048;  // until the faults stop; further packets of a turn are lost
-  bool watched = false;  // every turn of a node is judged by docs/protocol.md (world_watch.cc)
+  bool watched = false;  // every turn of a node is judged by docs/inside/protocol (world_watch.cc)
   Duration heal{};       // when faults stop; zero: there are none
   Duration bound = std::chrono::seconds(12);  // all must be done this long after the heal time
 

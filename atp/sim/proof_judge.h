@@ -13,8 +13,9 @@
 
 namespace atp::sim {
 
-// Which JOINs count at a node, and to whom it may send (docs/protocol.md §2, *Proof*): the judge
-// remembers what the node has told whom, and who has repeated it. It computes no proof itself.
+// Which JOINs count at a node, and to whom it may send (docs/inside/protocol §2, *Proof*): the
+// judge remembers what the node has told whom, and who has repeated it. It computes no proof
+// itself.
 class ProofJudge {
  public:
   using Object = std::function<void(const std::string&)>;

@@ -7,7 +7,7 @@
 
 #include "atp/core/worker/worker_api.h"
 
-// The results that the rules of numbers demand (docs/protocol.md §5), for the oracle to compare
+// The results that the rules of numbers demand (docs/inside/protocol §5), for the oracle to compare
 // with. Deliberately a second implementation, written from the page alone, in float64 and without
 // any of the product's arithmetic.
 

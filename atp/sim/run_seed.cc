@@ -35,7 +35,7 @@ std::size_t height(const Plan& plan, const JobPlan& job) {
 
 Ending ending_of(const std::string& violation) {
   if (violation.find("wrong sum") != std::string::npos) return Ending::kWrongSum;
-  if (violation.find("not allowed by docs/protocol.md") != std::string::npos)
+  if (violation.find("not allowed by the protocol") != std::string::npos)
     return Ending::kAgainstThePage;
   return Ending::kNotLive;
 }

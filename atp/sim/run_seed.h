@@ -38,7 +38,7 @@ enum class Ending : std::uint8_t {
   kWrongSum = 1,
   kNotLive = 2,
   kWasteful = 4,
-  kAgainstThePage = 5,  // a node took a turn that docs/protocol.md does not allow
+  kAgainstThePage = 5,  // a node took a turn that docs/inside/protocol does not allow
 };
 
 struct Outcome {

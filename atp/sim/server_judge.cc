@@ -213,7 +213,7 @@ void ServerJudge::judge_first(Stream& stream, const PacketView& packet) {
 
 void ServerJudge::object(const std::string& what) {
   if (violations_.size() < kMaxViolations)
-    violations_.push_back("not allowed by docs/protocol.md: " + what);
+    violations_.push_back("not allowed by the protocol: " + what);
 }
 
 }  // namespace atp::sim

@@ -15,13 +15,13 @@
 
 namespace atp::sim {
 
-// Checks what a server sends. By docs/protocol.md §6, for a fragment: all its PARAMETERs are the
-// same, are repeated to a rank at most once per millisecond, go straight back to a rank that asked
-// straight, and move the index if and only if there was a collision; every packet names the index
-// that the sequence's earlier PARAMETER gave; a FLUSH goes to switches only. By §2, for ranks: a
-// rank that is gone, or held by another socket, cannot join; a member's JOIN makes no job; news is
-// sent to the others at once; and a server that was stopped ends no lease. The judge sees the
-// server's packets and what it reports for display.
+// Checks what a server sends. By docs/inside/protocol §6, for a fragment: all its PARAMETERs are
+// the same, are repeated to a rank at most once per millisecond, go straight back to a rank that
+// asked straight, and move the index if and only if there was a collision; every packet names the
+// index that the sequence's earlier PARAMETER gave; a FLUSH goes to switches only. By §2, for
+// ranks: a rank that is gone, or held by another socket, cannot join; a member's JOIN makes no job;
+// news is sent to the others at once; and a server that was stopped ends no lease. The judge sees
+// the server's packets and what it reports for display.
 class ServerJudge {
  public:
   ServerJudge(const ServerConfig& config, const Endpoint& own, std::uint16_t switch_port)

@@ -1,4 +1,4 @@
-// Which ranks may join, and what the others are told (docs/protocol.md §2 and §6).
+// Which ranks may join, and what the others are told (docs/inside/protocol §2 and §6).
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The table of docs/protocol.md §4, row by row.
+// The table of docs/inside/protocol §4, row by row.
 #include "atp/sim/switch_judge.h"
 
 #include <algorithm>

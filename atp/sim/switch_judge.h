@@ -14,10 +14,10 @@
 
 namespace atp::sim {
 
-// Executes docs/protocol.md §4 next to a switch, from the switch's packets and from which ranks are
-// behind whom, and reports every deviation: the deciding row of the table, the ranks and flags of
-// what went up, the receivers of downward messages, the path of a JOIN. It is written from the page
-// and shares no rule with the product. It ignores values, which the oracle checks.
+// Executes docs/inside/protocol §4 next to a switch, from the switch's packets and from which ranks
+// are behind whom, and reports every deviation: the deciding row of the table, the ranks and flags
+// of what went up, the receivers of downward messages, the path of a JOIN. It is written from the
+// page and shares no rule with the product. It ignores values, which the oracle checks.
 class SwitchJudge {
  public:
   SwitchJudge(const SwitchConfig& config, const Endpoint& own, std::uint32_t wmax)

@@ -1,5 +1,5 @@
 // Where a switch may hold a fragment, what it notes at the fragment's home, and which job may claim
-// an aggregator (docs/protocol.md §4, *Places* and *Sharing*).
+// an aggregator (docs/inside/protocol §4, *Places* and *Sharing*).
 #include <algorithm>
 #include <set>
 

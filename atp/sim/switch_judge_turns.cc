@@ -296,7 +296,7 @@ void SwitchJudge::expect(const SwitchNode& node, SwitchCounter counter, std::uin
 
 void SwitchJudge::object(const std::string& what) {
   if (violations_.size() < kMaxViolations)
-    violations_.push_back("not allowed by docs/protocol.md: " + what);
+    violations_.push_back("not allowed by the protocol: " + what);
 }
 
 }  // namespace atp::sim

@@ -159,7 +159,7 @@ bool WorkerJudge::has_passed(std::uint64_t sequence) const {
 
 void WorkerJudge::object(const std::string& what) {
   if (violations_.size() < kMaxViolations)
-    violations_.push_back("not allowed by docs/protocol.md: " + what);
+    violations_.push_back("not allowed by the protocol: " + what);
 }
 
 }  // namespace atp::sim

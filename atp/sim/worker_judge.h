@@ -13,9 +13,9 @@
 
 namespace atp::sim {
 
-// Checks a worker's packets by docs/protocol.md §5, whatever happens to it: their order and how far
-// ahead they are, their index and flags, its room, and the wait before it returns to its tree. The
-// judge sees only the packets that the worker received and sent, whether it reports that it is
+// Checks a worker's packets by docs/inside/protocol §5, whatever happens to it: their order and how
+// far ahead they are, their index and flags, its room, and the wait before it returns to its tree.
+// The judge sees only the packets that the worker received and sent, whether it reports that it is
 // attached, and how many cuts of its room it counts.
 // The timing of repeats is not judged here, but their cost is (economy.h).
 class WorkerJudge {

@@ -8,8 +8,8 @@
 
 namespace atp::sim {
 
-// The room of docs/protocol.md §5, *Room*, as a worker's first transmissions and accepted answers
-// make it. It is written from the page and shares no rule with the product.
+// The room of docs/inside/protocol §5, *Room*, as a worker's first transmissions and accepted
+// answers make it. It is written from the page and shares no rule with the product.
 class WorkerJudgeRoom {
  public:
   WorkerJudgeRoom(const WorkerConfig& config, std::uint32_t wmax)

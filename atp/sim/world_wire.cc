@@ -109,7 +109,7 @@ bool World::is_damaged(const Network::Flight& flight) {
 
 // An attacker can send from an unused address, and an earlier incarnation's packets may still be in
 // flight. It sends only JOINs that change nothing or move a rank: the protocol does not defend
-// against a table full of strangers' jobs (docs/protocol.md §9).
+// against a table full of strangers' jobs (docs/inside/protocol §9).
 void World::send_hostile(const Packet& packet) {
   hostile_.capture(packet);
   if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;

@@ -6,10 +6,10 @@
 
 #include "atp/wire/number_format.h"
 
-// Floating-point values as multiples of their block's unit (docs/protocol.md §5, *Blocks*). A block
-// is up to 256 consecutive values. Before sending values, all ranks agree on the block's exponent
-// E, that of the largest absolute value any of them has in it: each rank sends its own and the
-// network takes the maximum. The unit is 2^(E + 1 + c − 30), or 2^(E + 1 + c − 15) for 16 bits,
+// Floating-point values as multiples of their block's unit (docs/inside/protocol §5, *Blocks*). A
+// block is up to 256 consecutive values. Before sending values, all ranks agree on the block's
+// exponent E, that of the largest absolute value any of them has in it: each rank sends its own and
+// the network takes the maximum. The unit is 2^(E + 1 + c − 30), or 2^(E + 1 + c − 15) for 16 bits,
 // with c = ⌈log2 W⌉, and never below 2^-149, so the sum of W contributions always fits.
 //
 // Units are powers of two: multiplying a value by the inverse of its unit is exact, and only the

@@ -7,7 +7,7 @@
 
 #include "atp/wire/packet.h"
 
-// The offset of each field in a control message's body: the tables of docs/protocol.md §3.1 and
+// The offset of each field in a control message's body: the tables of docs/inside/protocol §3.1 and
 // §3.2 in code, as ATP_AT_* are the header's. Code that writes, reads or (in the simulator)
 // damages a body uses these names. The body begins after the bitmap.
 

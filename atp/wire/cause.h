@@ -12,7 +12,7 @@ namespace atp {
 
 // A rank's words for people: why it left, for the other ranks' error messages, or what it calls the
 // operation that waits, for the displays of servers and switches. It is the last field of LEAVE and
-// of STATUS (docs/protocol.md §3.1). Users see this text although it comes from the network, so
+// of STATUS (docs/inside/protocol §3.1). Users see this text although it comes from the network, so
 // both sides replace everything but printable ASCII with a question mark, and cut it at kMaxBytes.
 class CauseText {
  public:

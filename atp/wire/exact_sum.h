@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-// The exact sum of up to 1024 float32 values (docs/protocol.md §6). Every finite float32 is a
+// The exact sum of up to 1024 float32 values (docs/inside/protocol §6). Every finite float32 is a
 // multiple of 2^-149 below 2^128, so 277 bits of fixed point hold any of them, ten more bits hold
 // their sum and one its sign: 288 bits, in five words of two's complement. Adding is exact, the
 // order does not matter, and one rounding at the end (to nearest, ties to even) gives the float32

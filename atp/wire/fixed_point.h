@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <span>
 
-// float32 <-> int32 with the paper's single scale for a job (docs/protocol.md §5, *Fixed*; paper
-// §3.8). A value is multiplied by the scale as if in float64 and rounded to nearest even. Back, it
-// is divided by the scale (and by the number of workers for an average) in float64 and rounded once
-// to float32. Values beyond an int32, NaN and ±Inf saturate and set `overflow`; the fragment then
-// takes the float path, so that NaN and Inf reach every worker unchanged (H11).
+// float32 <-> int32 with the paper's single scale for a job (docs/inside/protocol §5, *Fixed*;
+// paper §3.8). A value is multiplied by the scale as if in float64 and rounded to nearest even.
+// Back, it is divided by the scale (and by the number of workers for an average) in float64 and
+// rounded once to float32. Values beyond an int32, NaN and ±Inf saturate and set `overflow`; the
+// fragment then takes the float path, so that NaN and Inf reach every worker unchanged (H11).
 
 namespace atp {
 

@@ -11,8 +11,8 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/number_format.h"
 
-// The bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1). Each is a value with write() and
-// read(); read() returns nothing unless the body has exactly its length and every field is in
+// The bodies of JOIN, JOIN_ACK and LEAVE (docs/inside/protocol §3.1). Each is a value with write()
+// and read(); read() returns nothing unless the body has exactly its length and every field is in
 // range.
 
 namespace atp {

@@ -5,9 +5,9 @@
 
 #include "atp/wire/packet.h"
 
-// How a switch and a server combine the integers of a fragment, as its kind says (docs/protocol.md
-// §4). A sum in memory has the layout of the wire, lane by lane, two int16 in the place of one
-// int32, but in host byte order.
+// How a switch and a server combine the integers of a fragment, as its kind says
+// (docs/inside/protocol §4). A sum in memory has the layout of the wire, lane by lane, two int16 in
+// the place of one int32, but in host byte order.
 //
 // Every operation is commutative and associative (sums are taken modulo the lane's size), so the
 // order of contributions does not matter. `bytes` must be a whole number of lanes.

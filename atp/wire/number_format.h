@@ -6,8 +6,8 @@
 
 #include "atp/wire/packet.h"
 
-// The types of values, the reductions, and the formats in which values travel (docs/protocol.md §5,
-// *Numbers*).
+// The types of values, the reductions, and the formats in which values travel (docs/inside/protocol
+// §5, *Numbers*).
 
 namespace atp {
 
@@ -46,7 +46,7 @@ inline constexpr std::size_t kMaxRanksOfInt16 = 64;
 // An operation of at most this many values is *small*: its floating-point sums are exact, take one
 // round trip and do not queue behind a large operation. W times its bytes fit a default receive
 // buffer, and the server's exact sums cost less than a second round trip for exponents
-// (docs/accuracy.md has the measurement).
+// (docs/results/accuracy.md has the measurement).
 constexpr std::size_t small_operation_values(std::size_t world_size) {
   return world_size < 256 ? 4096 / world_size : 16;
 }

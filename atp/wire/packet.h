@@ -1,8 +1,8 @@
-/* The packet format, wire version 2 (docs/protocol.md §3): ONE header for the C++ core, the user
- * space switch and eBPF, hence in the C subset that g++ and `clang -target bpf` both compile, with
- * no include of its own. The wire is in network byte order; atp_header holds the header in host
- * byte order. Callers check the length first: 40 bytes of header, then 8 bytes per bitmap word,
- * then the values or a control body. */
+/* The packet format, wire version 2 (docs/inside/protocol §3): ONE header for the C++ core, the
+ * user space switch and eBPF, hence in the C subset that g++ and `clang -target bpf` both compile,
+ * with no include of its own. The wire is in network byte order; atp_header holds the header in
+ * host byte order. Callers check the length first: 40 bytes of header, then 8 bytes per bitmap
+ * word, then the values or a control body. */
 #ifndef ATP_WIRE_PACKET_H
 #define ATP_WIRE_PACKET_H
 
@@ -225,7 +225,7 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store16(p + ATP_AT_TENANT, h->tenant);
 }
 
-/* MurmurHash3's 32-bit finalizer: h in docs/protocol.md, which places fragments (§5) and moves
+/* MurmurHash3's 32-bit finalizer: h in docs/inside/protocol, which places fragments (§5) and moves
  * them after a collision (§6). */
 static inline atp_u32 atp_fmix32(atp_u32 h) {
   h ^= h >> 16;

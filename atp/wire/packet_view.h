@@ -12,8 +12,8 @@
 
 // Checked views over packet bytes. Only parse_packet() and ParsedPacket::read() make one: the view
 // has a known version and type, a bitmap of legal width and exactly the length that its header
-// states, so no later code checks lengths again (docs/protocol.md §7.5). join.h and status.h check
-// the control bodies.
+// states, so no later code checks lengths again (docs/inside/protocol §7.5). join.h and status.h
+// check the control bodies.
 
 namespace atp {
 
@@ -31,7 +31,7 @@ enum class PacketType : std::uint8_t {
 std::string_view to_string(PacketType type);
 
 // One start of one job. The wire repeats number and incarnation in every packet; whose job it is
-// follows from the packet's tag, so ranks do not ask (docs/protocol.md §2, *Keys*).
+// follows from the packet's tag, so ranks do not ask (docs/inside/protocol §2, *Keys*).
 struct JobKey {
   std::uint32_t job = 0;
   std::uint32_t incarnation = 0;

@@ -6,7 +6,7 @@
 
 #include "atp/wire/number_format.h"
 
-// Values that travel as int32 without a unit (docs/protocol.md §5, *Plain*): sums of integers,
+// Values that travel as int32 without a unit (docs/inside/protocol §5, *Plain*): sums of integers,
 // taken modulo 2^32, and every maximum and minimum. A minimum is the maximum of values in reversed
 // order. A floating-point value becomes an integer that compares the same, so −0 is below +0. A NaN
 // in any contribution makes the result NaN.

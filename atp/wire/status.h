@@ -14,7 +14,7 @@
 #include "atp/wire/packet_view.h"
 
 // The body of STATUS, with which switches and servers inform workers and one another
-// (docs/protocol.md §3.2), and the refusal of a JOIN that it may carry. As in join.h, read()
+// (docs/inside/protocol §3.2), and the refusal of a JOIN that it may carry. As in join.h, read()
 // returns nothing unless the body has exactly the length that its counts state.
 
 namespace atp {
@@ -65,7 +65,7 @@ enum class RefusalReason : std::uint16_t {
 
 std::string_view to_string(RefusalReason reason);
 
-// What is wrong with the tag of a JOIN (docs/protocol.md §2, *Keys*).
+// What is wrong with the tag of a JOIN (docs/inside/protocol §2, *Keys*).
 enum class KeyProblem : std::uint16_t {
   kNone = 0,
   kNoTag = 1,       // the node has keys, and the JOIN no tag
@@ -78,7 +78,7 @@ enum class KeyProblem : std::uint16_t {
 std::string_view to_string(KeyProblem problem);
 
 // Why a JOIN is refused: the expected value, the JOIN's value, and the ranks with the expected one
-// (docs/protocol.md §3.2 lists the numbers of each reason; both are 0 if a reason has none).
+// (docs/inside/protocol §3.2 lists the numbers of each reason; both are 0 if a reason has none).
 struct Refusal {
   RefusalReason reason = RefusalReason::kNone;
   std::uint32_t expected = 0;
@@ -90,7 +90,7 @@ struct Refusal {
   Endpoint meant_for;
 
   // A JOIN changes what its receiver knows, so it counts only at the node for which its sender
-  // wrote it, the first of its remaining route (docs/protocol.md §2, *JOIN*).
+  // wrote it, the first of its remaining route (docs/inside/protocol §2, *JOIN*).
   static Refusal if_meant_for_another(const Endpoint& meant_for, const Endpoint& arrived_at) {
     if (meant_for == arrived_at) return {};
     return {.reason = RefusalReason::kRoute, .arrived_at = arrived_at, .meant_for = meant_for};

@@ -1,4 +1,4 @@
-"""How accurate are the sums, and does that affect training? docs/accuracy.md quotes the output.
+"""How accurate are the sums, and does that affect training? For docs/results/accuracy.md.
 
     .venv/bin/python -m experiments.accuracy [FOLDER] [--short] [--only picture|training]
 

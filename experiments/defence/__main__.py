@@ -1,4 +1,4 @@
-"""Attacks a job from docs/protocol.md alone, with and without keys, and measures what it costs.
+"""Attacks a job from docs/inside/protocol alone, with and without keys, and measures what it costs.
 
     .venv/bin/python -m experiments.defence [--only WORDS] [--keys yes|no] [--rounds N] [FOLDER]
 

@@ -1,4 +1,4 @@
-"""What strangers do, from docs/protocol.md alone: the rows of `python -m experiments.defence`.
+"""What strangers do, from docs/inside/protocol alone: the rows of `python -m experiments.defence`.
 
 A row says what the stranger needs besides the page and the addresses, ports, job and incarnation,
 which all of them are told: nothing, a packet captured on the path, or the key of another tenant.

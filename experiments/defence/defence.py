@@ -3,7 +3,7 @@
     .venv/bin/python -m experiments.defence.defence [FOLDER]
 
 Compared times are measured alternately, without and with the attack. A stranger knows
-docs/protocol.md and the port but none of the members' secrets, and sends from another address.
+docs/inside/protocol and the port but none of the members' secrets, and sends from another address.
 Measures: all-reduces while jobs are created and left at 6 kB/s; packets forwarded after JOINs with
 a looped route; what a made-up job sends to forged addresses; answers to a flood, and how long an
 honest client waits meanwhile; `atp status` with 500 idle connections; a new stream of `atp view`

@@ -4,8 +4,8 @@
 
 claims to HOST that packets from one of its SOURCE_PORTS to TARGET did not arrive, because they were
 larger than 600 bytes (ERROR too-big; IPv6: 1,280) or nothing listens there (unreachable). The
-quoted packet is a GRADIENT of job 1, incarnation 1, guessed from docs/protocol.md without having
-seen any packet.
+quoted packet is a GRADIENT of job 1, incarnation 1, guessed from docs/inside/protocol without
+having seen any packet.
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
 """What strangers make a node send to addresses that are not theirs, per byte that they send.
 
 The forged addresses are real sockets on loopback, which only count what they get; the stranger
-sends from them, and answers from its own address alone. It knows docs/protocol.md, and may have
+sends from them, and answers from its own address alone. It knows docs/inside/protocol, and may have
 the key of a tenant of its own.
 """
 

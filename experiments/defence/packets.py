@@ -1,4 +1,4 @@
-"""Packets as docs/protocol.md describes them (§3), and their tags (§2, *Keys*)."""
+"""Packets as docs/inside/protocol describes them (§3), and their tags (§2, *Keys*)."""
 
 import hashlib
 import socket

@@ -1,4 +1,4 @@
-"""The packets of a stranger who knows only docs/protocol.md: no member's address and no JOIN's
+"""The packets of a stranger who knows only docs/inside/protocol: no member's address and no JOIN's
 nonce."""
 
 import os

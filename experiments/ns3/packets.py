@@ -125,7 +125,7 @@ DROPPED = {
 }
 
 
-# What is compared without a bound (docs/simulator.md, *Compared with ns-3*).
+# What is compared without a bound (docs/inside/simulator.md, *Compared with ns-3*).
 OTHER_RULES = {
     "packets of 64 to 1,434 bytes, queue of 30 kB": Traffic(
         0.9, 8, MIXED, queue_bytes=30_000, ecn_bytes=8_000

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import atp.torch
 
-# The largest size of a small operation (docs/protocol.md §5), and multiples.
+# The largest size of a small operation (docs/inside/protocol §5), and multiples.
 SWEEP = (1, 2, 4, 8)
 
 

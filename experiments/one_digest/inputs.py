@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 RANKS = 4
-BLOCK = 256  # of docs/protocol.md; tensors are split at block boundaries
+BLOCK = 256  # of docs/inside/protocol; tensors are split at block boundaries
 
 
 @dataclasses.dataclass(frozen=True)

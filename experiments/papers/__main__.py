@@ -8,7 +8,8 @@ out/papers): KEY.json with the commit, KEY.csv and KEY.svg, and index.md of all.
 same commit and size is not run again, unless --again is given, so an interrupted run continues
 where it stopped. Each run asserts the shape of its figure: orders, crossings, and factors within
 stated bands. --quick uses less data; --page also writes a page with its pictures, for
-docs/papers.md. Exit code 1: a shape does not hold or an entry failed; the last lines name them.
+docs/results/papers.md. Exit code 1: a shape does not hold or an entry failed; the last lines name
+them.
 """
 
 import argparse

@@ -5,8 +5,8 @@
 Plants one fault after the other in every contest that stands for the product (not in the paper's
 rules or the static partition beside it), runs the quick form of a figure with one seed, and reports
 which of its checks fail. Stores faults.json in FOLDER (default: out/papers), of which
-docs/papers.md has the table. Exit code 1: a figure of the intact product fails, or does not notice
-a fault and EXPLAINED does not say why.
+docs/results/papers.md has the table. Exit code 1: a figure of the intact product fails, or does not
+notice a fault and EXPLAINED does not say why.
 """
 
 import argparse

@@ -263,8 +263,8 @@ ENTRIES = [
         "fast. Our job only sums, and its timers are scaled to the round trip, so a loss costs "
         "1 ms. By the paper's rules of sharing, and with a large maximum, AIMD grows until the "
         "server's queue marks. By then its window exceeds the aggregators, and the rest is summed "
-        "at the server (docs/congestion.md). By ours a worker has no more in flight than finds an "
-        "aggregator, and that room alone does all here.",
+        "at the server (docs/results/congestion.md). By ours a worker has no more in flight than "
+        "finds an aggregator, and that room alone does all here.",
         HOSTS + ", 100 aggregators, ports with queues of 200 kB that mark above 65 kB, and a "
         "server with a link of 60 Gbit/s. The largest window is swept. Without congestion control "
         "a window has that size from the start, but never more than 200 packets, the initial size; "

@@ -1,4 +1,4 @@
-"""docs/papers.md, made from stored results."""
+"""docs/results/papers.md, made from stored results."""
 
 import re
 import textwrap
@@ -11,11 +11,11 @@ _INTRODUCTION = (
     "This page puts the results of two papers beside ours. The first is *ATP: In-network "
     "Aggregation for Multi-tenant Learning* (NSDI '21), called *in-network* below. The second is "
     "*ATP: Adaptive Tensor Parallelism for Foundation Models*, called *tensor*. `make papers` runs "
-    "every figure that can be run here. With `ARGS='--page docs/papers.md'` it also writes this "
-    "page, and with `ARGS='--figure 14'` it runs one figure. The runs on this page took {minutes} "
-    "minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick form, "
-    "which measures less, in six. Each run checks the shape of its figure: which system is ahead, "
-    "where curves cross, and whether factors are within stated bands. A figure that needs a "
+    "every figure that can be run here. With `ARGS='--page docs/results/papers.md'` it also writes "
+    "this page, and with `ARGS='--figure 14'` it runs one figure. The runs on this page took "
+    "{minutes} minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick "
+    "form, which measures less, in six. Each run checks the shape of its figure: which system is "
+    "ahead, where curves cross, and whether factors are within stated bands. A figure that needs a "
     "Tofino or GPUs is marked *not shown*, and no number is made up for it. Where a paper's text "
     "gives numbers, our picture includes them."
 )
@@ -29,8 +29,8 @@ _STATES = (
     "*parameter servers* and *ring* are not the product, but separate models of SwitchML, BytePS "
     "and Horovod. *The paper's rules* are the product with one aggregator for a fragment, first "
     "come, first served, and without a room; its workers repeat, and halve their windows, as the "
-    "paper's do (docs/sharing.md). A *static partition* is the product with a region for each job "
-    "and, by these rules, a window of that size."
+    "paper's do (docs/results/sharing.md). A *static partition* is the product with a region for "
+    "each job and, by these rules, a window of that size."
 )
 # Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [

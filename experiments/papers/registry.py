@@ -32,7 +32,7 @@ _NOT_SHOWN = [
         "Fig. 7 and 17: pseudocode of the switch",
         "The paper gives the rules for a packet, without loss and with it.",
         State.NOT_SHOWN,
-        "these are rules, not a result. docs/protocol.md §4 has the product's rules, and "
+        "these are rules, not a result. docs/inside/protocol §4 has the product's rules, and "
         "atp/core/dataplane/conformance has a test for each.",
     ),
     Entry(
@@ -41,8 +41,8 @@ _NOT_SHOWN = [
         "With one worker and one server, TSO makes sending 3 times as fast, multi-packet queues "
         "1.47 times and two passes 1.3 times: 6 times in all. The server saturates at 60 Gbit/s.",
         State.NOT_SHOWN,
-        "this needs a ConnectX-5 and a Tofino. docs/architecture.md (*Numbers that shaped it*) "
-        "says what trains of packets gain on sockets.",
+        "this needs a ConnectX-5 and a Tofino. docs/inside/architecture.md (*Numbers that shaped "
+        "it*) says what trains of packets gain on sockets.",
     ),
 ]
 _ORDER = [

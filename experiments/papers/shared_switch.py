@@ -165,13 +165,13 @@ ENTRIES = [
         "server's link eight times.",
         HOSTS + ", AIMD. Three jobs of eight workers pause for 200 to 600 µs between sums of 248 "
         "KiB. *The paper's rules* are `sharing_contest --paper`: one aggregator for a fragment, "
-        "first come, first served, and no room (docs/protocol.md §5, *Room*); a mark halves the "
-        "window, and repeats are the paper's (*Loss*, rules 12 and 13).",
+        "first come, first served, and no room (docs/inside/protocol §5, *Room*); a mark halves "
+        "the window, and repeats are the paper's (*Loss*, rules 12 and 13).",
         "at 100 % and 50 % yes, and better; better than static under contention yes, but not by "
         "38 %; by the paper's own rules not at eight workers. Of 2, 4, 8 and 16 workers "
-        "(docs/sharing.md) 16 are the worst, 0.98 at 50 % (paper's rules: 0.80 at 25 %), and the "
-        "best is 1.07 at 25 % (1.12 at 33 %, where a static partition leaves a quarter of its "
-        "aggregators unused)",
+        "(docs/results/sharing.md) 16 are the worst, 0.98 at 50 % (paper's rules: 0.80 at 25 %), "
+        "and the best is 1.07 at 25 % (1.12 at 33 %, where a static partition leaves a quarter of "
+        "its aggregators unused)",
         figure_13a,
     ),
     Entry(

@@ -3,7 +3,7 @@
 from experiments.report import jain, plt
 from experiments.sharing.contest import play_all
 
-HOSTS = "The standard hosts"  # docs/papers.md says at its beginning what they are
+HOSTS = "The standard hosts"  # docs/results/papers.md says at its beginning what they are
 LINE_GBIT = 62 * 32 / (29 + 18)  # of sums, as fast as a host receives
 
 

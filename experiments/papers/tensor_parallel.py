@@ -203,8 +203,8 @@ ENTRIES = [
         "Table 1: sharding of data and tensor parallelism",
         "The table gives data parallelism, and column and row parallelism, as sharding specs.",
         State.NOT_SHOWN,
-        "this is a definition, not a result. docs/tensor-parallel.md has the product's specs, and"
-        " python/tests compares their results with unsharded blocks.",
+        "this is a definition, not a result. docs/plan/tensor-parallel.md has the product's specs, "
+        "and python/tests compares their results with unsharded blocks.",
     ),
     Entry(
         "tp-7a",
@@ -257,7 +257,7 @@ ENTRIES = [
         " chunks gain 16 % to 21 % on IC4, and 1 % to 3 % within a machine.",
         State.NOT_SHOWN,
         GPUS + " (By the table's own numbers four chunks gain -0.2 % to 3.5 % within "
-        "a machine: docs/planner.md.)",
+        "a machine: docs/plan/planner.md.)",
     ),
     Entry(
         "tp-11",
@@ -266,8 +266,8 @@ ENTRIES = [
         "measurements these were the best there.",
         State.COMPUTED,
         "By the paper's own equations (4,2) is better on IC2 and IC3. The paper omits a factor "
-        "of its equation 4, and its curves cross at 7 devices, not at 8. docs/tensor-parallel.md "
-        "measures meshes of real processes on shaped links.",
+        "of its equation 4, and its curves cross at 7 devices, not at 8. "
+        "docs/plan/tensor-parallel.md measures meshes of real processes on shaped links.",
         PLANNER,
         "on IC4 yes; on IC2 and IC3 no",
         figure_11,

@@ -5,7 +5,7 @@
 Rank 1 is killed, frozen, missing, or in another collective. The groups sum in the network or over
 a ring; each call has a group of its own, and all groups fail at once. Writes the errors of every
 rank into FOLDER/rank_failures.csv (default: out/rank_failures), and ends with code 1 if an error
-blames a rank other than rank 1, or comes late. docs/torch.md has the table.
+blames a rank other than rank 1, or comes late. docs/use/torch.md has the table.
 """
 
 import csv

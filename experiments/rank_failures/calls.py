@@ -149,7 +149,7 @@ def be_elsewhere(groups):
     signal.pause()
 
 
-# What docs/torch.md calls them.
+# What docs/use/torch.md calls them.
 FATES = {
     "is killed": be_killed,
     "is frozen": stand_still,

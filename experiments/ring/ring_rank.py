@@ -77,7 +77,7 @@ def measure(sizes, rounds):
 
 
 def bytes_of_a_rank(name, size, ranks):
-    """As docs/torch-internals.md says, if the ranks divide the values and their blocks of 256."""
+    """By docs/inside/torch-internals.md, if the ranks divide values and blocks of 256."""
     values = size // 4
     if name == "all_reduce" and values <= max(16, 4096 // ranks):
         return (ranks - 1) * size

@@ -36,8 +36,8 @@ def run(
     parser.add_argument(
         "--out",
         type=results_folder,
-        default=str(report.REPOSITORY / "docs/tensor-parallel"),
-        help="folder for the results (default: docs/tensor-parallel)",
+        default=str(report.REPOSITORY / "docs/plan/tensor-parallel"),
+        help="folder for the results (default: docs/plan/tensor-parallel)",
     )
     arguments = parser.parse_args()
     named = [*testbeds, *on_request, tiny] if arguments.only else testbeds

@@ -6,8 +6,8 @@ Hosts are network namespaces, links are shaped with tbf. The ranks run `atp plan
 runtime's blocks, forward and backward, without the matrix products. They use our ring or, if a
 switch sums, `atp switch` and `atp server` on two further hosts with unshaped links. Five rounds
 alternate between the meshes; medians are reported. Writes FOLDER/meshes.json (with --only: that
-part of it) and meshes.svg (default: docs/tensor-parallel). Fails if a measurement differs from the
-prediction by more than 10 % for rings or 15 % for sums in a switch, or if two meshes whose
+part of it) and meshes.svg (default: docs/plan/tensor-parallel). Fails if a measurement differs from
+the prediction by more than 10 % for rings or 15 % for sums in a switch, or if two meshes whose
 predictions differ by more than 5 % are in the wrong order.
 """
 

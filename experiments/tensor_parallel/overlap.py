@@ -5,7 +5,7 @@
 Two single-threaded ranks train two layers on mesh (2,1), on two hosts in network namespaces. A
 first run measures the matrix products, and the link is then shaped so that the sums take the same
 time. Each rank traces where it waits; its fastest step counts. Writes FOLDER/overlap.json and
-overlap.svg (default: docs/tensor-parallel).
+overlap.svg (default: docs/plan/tensor-parallel).
 """
 
 import argparse
@@ -85,8 +85,8 @@ def main() -> int:
     parser.add_argument(
         "--out",
         type=results_folder,
-        default=str(report.REPOSITORY / "docs/tensor-parallel"),
-        help="folder for the results (default: docs/tensor-parallel)",
+        default=str(report.REPOSITORY / "docs/plan/tensor-parallel"),
+        help="folder for the results (default: docs/plan/tensor-parallel)",
     )
     arguments = parser.parse_args()
     result = measure(arguments.hidden, arguments.steps)

@@ -7,9 +7,9 @@ gets the network's links and the measured speed of a rank (products and memory t
 that was measured on a network. It predicts a step on every feasible mesh, with our ring and, if the
 network has a switch that sums, with that. Rounds alternate between the meshes; medians are
 reported. Writes FOLDER/steps.json (with --only: that part of it) and steps.svg (default:
-docs/tensor-parallel). Fails if a step differs from its prediction by more than 15 %, if two whose
-predictions differ by more than 10 % are in the wrong order, or if the planner's choice is more than
-5 % slower than the fastest.
+docs/plan/tensor-parallel). Fails if a step differs from its prediction by more than 15 %, if two
+whose predictions differ by more than 10 % are in the wrong order, or if the planner's choice is
+more than 5 % slower than the fastest.
 """
 
 import dataclasses

@@ -5,9 +5,9 @@
 2-D tensor parallelism (Optimus) has q x q ranks, and every rank a block of the activations and of
 each weight. A product broadcasts blocks of both: along rows those of activations, along columns
 those of weights. 2.5-D (Tesseract) has d such grids with a part of the batch each, which sum the
-weights' gradients. Writes FOLDER/summa.csv and summa.svg (default: docs/planner): for the paper's
-models M1 to M4 (batch 4 of 2048 tokens, half precision), the bytes that a rank sends per layer,
-forward and backward, and their time on the fullest links by the planner's rates, without
+weights' gradients. Writes FOLDER/summa.csv and summa.svg (default: docs/plan/planner): for the
+paper's models M1 to M4 (batch 4 of 2048 tokens, half precision), the bytes that a rank sends per
+layer, forward and backward, and their time on the fullest links by the planner's rates, without
 latencies, all with rings. A q-fold broadcast in a pipeline sends what an all-gather sends.
 """
 
@@ -32,8 +32,8 @@ def level(name: str, count: int, kind: str, gigabytes: float) -> dict:
             "bandwidth": f"{gigabytes:g} GB/s per direction"}  # fmt: skip
 
 
-# The paper's networks (docs/planner.md), per direction. IC1 is missing: the paper's authors could
-# not model it, and measured neither SUMMA's collectives nor its meshes.
+# The paper's networks (docs/plan/planner.md), per direction. IC1 is missing: the paper's authors
+# could not model it, and measured neither SUMMA's collectives nor its meshes.
 NETWORKS = {
     "IC2: 4 NVLink pairs on PCIe": [level("pair", 4, "switch", 52), level("gpu", 2, "pairs", 300)],
     "IC3: NVSwitch, 8": [level("gpu", 8, "switch", 300)],
@@ -225,7 +225,7 @@ def plot(rows: list[dict], model: str):
 
 
 def main() -> int:
-    arguments = report.parser(__doc__, report.REPOSITORY / "docs" / "planner").parse_args()
+    arguments = report.parser(__doc__, report.REPOSITORY / "docs" / "plan" / "planner").parse_args()
     rows = []
     for network, levels in NETWORKS.items():
         for model, hidden in MODELS.items():

@@ -7,7 +7,7 @@
     answer.collectives     # ("aggregation", "none")
     answer.seconds         # of one layer, forward and backward
 
-The same search as `atp plan best`, with the same results; docs/planner.md describes the cost
+The same search as `atp plan best`, with the same results; docs/plan/planner.md describes the cost
 model. Planning needs neither the described cluster nor torch.
 """
 

@@ -49,7 +49,7 @@ InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds tim
       format_(format),
       communicator_(std::move(communicator)) {}
 
-// The table in docs/torch.md.
+// The table in docs/use/torch.md.
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType type,
                                                                  const c10d::ReduceOp& op) {
   if (!is_linear(op) && !is_comparison(op)) return std::nullopt;

@@ -1,4 +1,4 @@
-"""The packets and bytes of an operation, by docs/protocol.md §3 and §5."""
+"""The packets and bytes of an operation, by docs/inside/protocol §3 and §5."""
 
 BLOCK = 256
 

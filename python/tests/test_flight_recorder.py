@@ -27,7 +27,7 @@ VICTIM = 1
 STEPS = 5
 LIMIT_S = 4
 TORCHRUN = Path(sys.executable).parent / "torchrun"
-PAGE = "docs/flight-recorder.md"
+PAGE = "docs/operate/flight-recorder.md"
 OF_THE_PAGE = """
 import glob, os, signal, time, torch, torch.distributed as dist, atp.torch
 dist.init_process_group("atp")

@@ -1,4 +1,4 @@
-"""Groups whose packets carry tags: ATP_KEY_FILE (docs/operations.md, *Keys*)."""
+"""Groups whose packets carry tags: ATP_KEY_FILE (docs/operate/operations.md, *Keys*)."""
 
 import hashlib
 import os
@@ -124,7 +124,7 @@ def total(group=None, length=1000):
 
 
 def job_key(key_file, job):
-    """From docs/protocol.md §2, *Keys*, rule 3."""
+    """From docs/inside/protocol §2, *Keys*, rule 3."""
     key = bytes.fromhex(key_file.read_text().split()[1])
     message = b"atp job key" + job.to_bytes(4, "big")
     return hashlib.blake2b(message, digest_size=16, key=key).hexdigest()

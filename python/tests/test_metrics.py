@@ -20,7 +20,7 @@ from atp import _C
 from atp.torch import _metrics
 from lab.ports import consecutive_ports
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "operate" / "metrics.md"
 BEGIN, END = "<!-- of ranks: written by python/tests/test_metrics.py -->\n", "<!-- end of ranks -->"
 
 

@@ -23,7 +23,7 @@ from .ways import WAYS
 NAMES_GLOO = {
     "distributed/_dist2.py": "experimental groups: a registry of its own, without atp",
     "distributed/_shard/sharded_tensor/_ops/tensor_ops.py": "`.device` of a ShardedTensor on a "
-    "rank without shards: over all but Gloo a GPU, without one an error (docs/torch.md)",
+    "rank without shards: over all but Gloo a GPU, without one an error (docs/use/torch.md)",
     "distributed/_shard/sharded_tensor/api.py": "gather() takes the first device of the backend "
     "that is not the CPU: atp has only those that torch was built for; to(): as for `.device`",
     "distributed/_transport/_bootstrap.py": "an example in a docstring",
@@ -35,9 +35,9 @@ NAMES_GLOO = {
     "distributed/device_mesh.py": "with GPUs, a mesh over Gloo gets a group of its own; over atp "
     "it uses the default group",
     "distributed/distributed_c10d.py": "monitored_barrier and _set_pg_timeout, which have other "
-    "forms over atp (docs/torch.md); the rest makes Gloo's own groups",
+    "forms over atp (docs/use/torch.md); the rest makes Gloo's own groups",
     "distributed/flight_recorder/components/types.py": "torchfrtrace says that it does not know "
-    "atp, and works (docs/flight-recorder.md)",
+    "atp, and works (docs/operate/flight-recorder.md)",
     "distributed/nn/functional.py": "all_to_all with gradients: of scatters over Gloo, of "
     "all_to_all over atp (python/tests/test_ddp.py)",
     "nn/modules/_functions.py": "SyncBatchNorm, which torch refuses on the CPU",

@@ -1,4 +1,4 @@
-"""The Python code in README.md and docs/torch.md runs as printed, and does what the pages say."""
+"""The Python code in README.md and docs/use/torch.md runs as printed, and does what they say."""
 
 import os
 
@@ -12,7 +12,7 @@ from tests.pages import blocks
 
 README, TORCH = (
     [block.text for block in blocks(page) if block.language == "python"]
-    for page in ("README.md", "docs/torch.md")
+    for page in ("README.md", "docs/use/torch.md")
 )
 
 

@@ -1,7 +1,7 @@
 """A rank that is killed, frozen, missing or in another collective: every call's error names it.
 
-The page docs/torch.md says which errors come, and when; each that comes must be in its table. With
-`-s` the test prints each rank's error, and how long it took to come.
+The page docs/use/torch.md says which errors come, and when; each that comes must be in its table.
+With `-s` the test prints each rank's error, and how long it took to come.
 """
 
 import datetime
@@ -21,7 +21,7 @@ from .ways import options_of
 
 # Without a server, which would keep dead jobs for a while.
 WAYS = ("ring", "memory")
-PAGE = Path(__file__).parents[2] / "docs/torch.md"
+PAGE = Path(__file__).parents[2] / "docs/use/torch.md"
 RANKS = 3
 VICTIM = 1
 LIMIT_S = 2
@@ -85,7 +85,7 @@ def be_elsewhere(groups):
     signal.pause()
 
 
-# What docs/torch.md calls them.
+# What docs/use/torch.md calls them.
 FATES = {
     be_killed: "is killed",
     stand_still: "is frozen",

@@ -1,4 +1,4 @@
-"""The types and reductions that the network supports, by the table in docs/torch.md."""
+"""The types and reductions that the network supports, by the table in docs/use/torch.md."""
 
 import re
 

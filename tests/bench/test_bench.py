@@ -52,7 +52,9 @@ def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
 
 def test_the_command_of_docs_performance_md_names_workloads_of_equal_links():
     """It would measure for hours; the short form measures such a workload, too."""
-    program, *words = command("docs/performance.md", ".venv/bin/python -m bench --without-mpi")
+    program, *words = command(
+        "docs/results/performance.md", ".venv/bin/python -m bench --without-mpi"
+    )
     assert (program, words[:2]) == (sys.executable, ["-m", "bench"])
     done = run_bench(*words[2:], "--list")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests (docs/deploy.md): the schemas find no fault, atp takes the arguments."""
+"""The Kubernetes manifests (docs/operate/deploy.md): the schemas and atp find no fault."""
 
 import re
 import subprocess
@@ -146,7 +146,7 @@ def test_the_job_s_parts_agree():
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     assert pod["subdomain"] == service["metadata"]["name"]
     assert env["MASTER_ADDR"] == f"{job['metadata']['name']}-0.{service['metadata']['name']}"
-    # docs/operations.md, "Ports".
+    # docs/operate/operations.md, "Ports".
     assert int(env["MASTER_PORT"]) == 29500 + int(env["ATP_JOB"]) % 1000
 
 

@@ -1,4 +1,4 @@
-"""The Slurm scripts (docs/deploy.md): checked by shellcheck, and run without Slurm.
+"""The Slurm scripts (docs/operate/deploy.md): checked by shellcheck, and run without Slurm.
 
 The stand-in for srun runs its command once per node of the step, here, with the variables that
 Slurm would set. The program atp is the real one, on a loopback address per node.

@@ -52,7 +52,7 @@ def test_docs_status_md_shows_how_a_job_failed(cluster):
     script = f"[ $RANK = 1 ] && {{ (sleep 2; kill -9 $$) & }}; {bench}"
     for host in ("a1", "b1"):
         cluster.start(host, "--job", "7", "--incarnation", "1", "--", "sh", "-c", script)
-    (line,) = shown("docs/status.md", "job 7 failed").splitlines()
+    (line,) = shown("docs/operate/status.md", "job 7 failed").splitlines()
     end = time.monotonic() + LIMIT_S
     printed = []
     while not printed:

@@ -87,7 +87,7 @@ def test_a_node_says_how_many_jobs_are_left_and_ends_after_them(cluster, job, ro
     done = drain(cluster, address)
     assert (done.returncode, done.stdout) == (0, f"{role} {address}: draining, 1 job left\n")
     cluster.wait_until(lambda: "draining, 1 job left" in node.output(), "the log line", SECONDS)
-    told = shown("docs/status.md", "draining, 2 jobs left").rstrip("\n")
+    told = shown("docs/operate/status.md", "draining, 2 jobs left").rstrip("\n")
     assert status(cluster, address).splitlines()[1] == told.replace("2 jobs", "1 job")
     assert json.loads(status(cluster, address, "--json"))["draining"] is True
     assert all(rank.running() for rank in job), "the job goes on"

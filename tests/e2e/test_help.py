@@ -10,7 +10,7 @@ import pytest
 
 BUILD = Path(os.environ.get("ATP_BUILD", Path(__file__).parents[2] / "build" / "release"))
 ATP = BUILD / "bin" / "atp"
-VARIABLES = Path(__file__).parents[2] / "docs" / "variables.md"
+VARIABLES = Path(__file__).parents[2] / "docs" / "use" / "variables.md"
 # The page's variables that nobody sets by hand for a rank.
 SET_BY_ATP_RUN = {"ATP_HOST_RANKS", "ATP_OWN_SERVER", "ATP_WILLS"}
 OF_A_CHECKOUT = {"ATP_PYTHON", "ATP_BUILD", "ATP_WRITE_DOCS"}

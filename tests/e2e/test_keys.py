@@ -1,6 +1,6 @@
-"""Keys: switches and servers that serve only jobs whose packets carry tags (docs/operations.md).
+"""Switches and servers that serve only jobs whose packets carry tags (docs/operate/operations.md).
 
-The tags are made here once more, from docs/protocol.md §2 alone, with Python's own BLAKE2b.
+The tags are made here once more, from docs/inside/protocol §2 alone, with Python's own BLAKE2b.
 """
 
 import hashlib
@@ -261,7 +261,7 @@ def test_a_tenant_may_have_as_many_jobs_as_its_quota_says(cluster, keys):
 
 
 def test_the_jobs_of_the_line_in_docs_operations_md_are_a_limit(cluster, keys):
-    name, digits, *limits = shown("docs/operations.md", "vision 9f86").split()
+    name, digits, *limits = shown("docs/operate/operations.md", "vision 9f86").split()
     assert (name, digits) == ("vision", "9f86…")
     vision = keys("vision")
     start_nodes(cluster, "--keys", keys("all", "vision", quotas=" ".join(limits)))
@@ -280,7 +280,7 @@ def test_the_jobs_of_the_line_in_docs_operations_md_are_a_limit(cluster, keys):
 
 
 def test_the_aggregators_of_the_line_in_docs_operations_md_are_a_quota(cluster, keys):
-    limits = shown("docs/operations.md", "vision 9f86").split()[2:]
+    limits = shown("docs/operate/operations.md", "vision 9f86").split()[2:]
     vision = keys("vision")
     start_nodes(cluster, "--keys", keys("all", "vision", quotas=" ".join(limits)))
     ranks = cluster.start_ranks(2, cluster.endless_bench(), ATP_KEY_FILE=vision)
@@ -418,7 +418,7 @@ def test_the_example_of_the_page_ends_in_this_tag():
     line = f"vision {bytes(range(32)).hex()}"
     flush = struct.pack(">BBBBII", 2, 2, 0, 1, 7, 1) + bytes(28) + struct.pack(">Q", 1)
     made = tag(line, flush)[-12:].hex()
-    page = (REPOSITORY / "docs" / "protocol.md").read_text()
+    page = (REPOSITORY / "docs" / "inside" / "protocol" / "joining.md").read_text()
     assert f"ends in the tag {made[:8]} {made[8:]}." in " ".join(page.split())
 
 

@@ -21,7 +21,7 @@ ALWAYS = {"time", "level", "command", "message"}
 
 
 def parsed(text):
-    """The lines of a log; each must be an object with the keys that docs/operations.md promises."""
+    """The lines of a log, each an object with the keys that docs/operate/operations.md promises."""
     objects = []
     for line in text.splitlines():
         if not line.startswith("{"):
@@ -84,12 +84,14 @@ def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
 
 
 def test_the_line_that_the_page_shows_has_these_keys():
-    (example,) = parsed(shown("docs/operations.md", '{"time": "2026-03-01T09:30:12.417+01:00",'))
+    (example,) = parsed(
+        shown("docs/operate/operations.md", '{"time": "2026-03-01T09:30:12.417+01:00",')
+    )
     assert set(example) == ALWAYS | {"job", "incarnation", "ranks"}
     assert re.fullmatch(
         rf"job 7 has waited 1 s for rank 2 \(10\.0\.1\.2\){OPERATION}", example["message"]
     )
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    page = (REPOSITORY / "docs" / "operate" / "operations.md").read_text()
     assert all(f"`{key}`" in page for key in example)
 
 

@@ -1,4 +1,4 @@
-"""Each message that docs/operations.md promises: produced by real processes, and compared.
+"""Each message that docs/operate/operations.md promises: produced by real processes, and compared.
 
 PRODUCED has a scenario for each; a message on the page that is not in it fails. Numbers and
 addresses may differ, and "…" on the page stands for anything.
@@ -18,7 +18,7 @@ from tests.pages import REPOSITORY, without_blocks
 from .conftest import atp
 from .racks import Cluster as Racks
 
-PAGE = "docs/operations.md"
+PAGE = "docs/operate/operations.md"
 SECONDS = 30
 # What a code span with a space in it begins with if it is not a message.
 COMMANDS = (

@@ -1,7 +1,7 @@
 """An update of the whole cluster under load: switches one after another, servers between jobs.
 
-docs/operations.md, "Updating". A job of four ranks over two racks checks every sum, while others
-start and end; none of them may fail.
+docs/operate/operations.md, "Updating". A job of four ranks over two racks checks every sum, while
+others start and end; none of them may fail.
 """
 
 import json

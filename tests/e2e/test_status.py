@@ -186,7 +186,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         address, _ = answering(f"atp-status 1\n{json.dumps(switch)}".encode())
         return status(cluster, address).stdout
 
-    page = "docs/status.md"
+    page = "docs/operate/status.md"
     stuck, late = shown(page, "job 7 has waited"), shown(page, "job 7: rank 2 lags most")
     table = shown(page, "$ atp status").partition("\n")[2]
     before, dropped = table.rstrip("\n").rsplit("\n", 1)

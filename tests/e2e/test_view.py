@@ -175,7 +175,7 @@ def test_a_cluster_file_names_its_nodes(cluster, tmp_path):
     )
     assert now["name"] == "loopback"
     shown = "atp view of two racks at http://127.0.0.1:5580/"
-    assert f"\n{shown}\n" in (REPOSITORY / "docs" / "view.md").read_text()
+    assert f"\n{shown}\n" in (REPOSITORY / "docs" / "operate" / "view.md").read_text()
     assert (
         shown.replace("two racks", "loopback").replace("http://127.0.0.1:5580/", view.url)
         in view.process.output()

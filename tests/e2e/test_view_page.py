@@ -1,6 +1,6 @@
 """The page of `atp view` in a real browser: what an operator sees, and when.
 
-The pictures of docs/view.md are made here, of real processes:
+The pictures of docs/operate/view.md are made here, of real processes:
 
     ATP_WRITE_PICTURES=1 .venv/bin/python -m pytest tests/e2e/test_view_page.py -k operator
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "docs" / "view"
+PICTURES = REPOSITORY / "docs" / "operate" / "view"
 HOSTS = {"server-s1": "127.0.3.11", "switch-s": "127.0.3.10", "switch-a": "127.0.1.10",
          "switch-b": "127.0.2.10"}  # fmt: skip
 SECONDS = 60

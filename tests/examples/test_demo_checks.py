@@ -122,7 +122,7 @@ def test_docs_getting_started_md_shows_this_table(comparison):
         rows = [re.split(r"  +", line.strip())[0] for line in text.strip().splitlines()]
         return [re.sub(r"[\d,.]+", "N", row) for row in rows if row]
 
-    page = shown("docs/getting-started.md", "atp          Gloo")
+    page = shown("docs/use/getting-started.md", "atp          Gloo")
     table = outcome(comparison, lambda atp, gloo: None).table()
     assert labels(page.partition("\nLoss and share")[0]) == labels(table)
 
@@ -159,7 +159,7 @@ def test_docs_getting_started_md_shows_the_figures_of_a_run(comparison):
         (pytest.fail if os.environ.get("ATP_ALL_TESTS") else pytest.skip)(why)
     expected = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
     table = comparison.Comparison(*runs, expected).table()
-    unlike = figures_unlike(shown("docs/getting-started.md", "atp          Gloo"), table)
+    unlike = figures_unlike(shown("docs/use/getting-started.md", "atp          Gloo"), table)
     assert not unlike, f"if {RESULTS} is older than the code, run `make demo`"
 
 

@@ -16,11 +16,11 @@ def rows_of(path):
 
 
 def test_a_tiny_run_draws_the_errors_and_compares_four_ways_to_train(tmp_path):
-    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.accuracy")
+    typed = command("docs/results/accuracy.md", ".venv/bin/python -m experiments.accuracy")
     words = [*typed, tmp_path, "--short"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
-    table = shown("docs/accuracy.md", "ranks way").splitlines()
+    table = shown("docs/results/accuracy.md", "ranks way").splitlines()
     assert table[0] in done.stdout
     for row in table[1:]:
         assert row[:22].strip() in done.stdout  # the ranks and the way

@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_every_case_is_timed(tmp_path):
-    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.numbers.costs")
+    typed = command("docs/results/accuracy.md", ".venv/bin/python -m experiments.numbers.costs")
     words = [*typed, tmp_path, "--ranks=2", "--rounds=1", "--seconds=0.01"]
     done = subprocess.run(
         words,

@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_every_way_is_measured_and_blocks_cost_next_to_no_bytes(tmp_path):
-    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.numbers.formats")
+    typed = command("docs/results/accuracy.md", ".venv/bin/python -m experiments.numbers.formats")
     words = [*typed, tmp_path, "--ranks=2", "--rounds=1", "--bytes=4194304"]
     done = subprocess.run(
         words,
@@ -20,7 +20,7 @@ def test_every_way_is_measured_and_blocks_cost_next_to_no_bytes(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    head = shown("docs/accuracy.md", "way     ").splitlines()[0]
+    head = shown("docs/results/accuracy.md", "way     ").splitlines()[0]
     assert f"{head}\n" in done.stdout
     rows = {row["way"]: row for row in csv.DictReader(open(tmp_path / "formats.csv"))}
     assert set(rows) == {"fixed", "blocks", "int16", "gloo float32", "gloo float16"}

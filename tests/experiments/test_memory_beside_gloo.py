@@ -20,7 +20,7 @@ def test_it_measures_memory_ring_and_gloo_and_writes_a_table_and_a_figure(tmp_pa
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    head = shown("docs/performance.md", "ranks      bytes").splitlines()[0]
+    head = shown("docs/results/performance.md", "ranks      bytes").splitlines()[0]
     assert f"{head}\n" in done.stdout
     with open(tmp_path / "memory-beside-gloo.csv") as file:
         rows = list(csv.DictReader(file))

@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_a_few_places_have_one_result_and_one_digest(tmp_path, needs_namespaces):
-    typed = command("docs/accuracy.md", ".venv/bin/python -m experiments.one_digest")
+    typed = command("docs/results/accuracy.md", ".venv/bin/python -m experiments.one_digest")
     words = [*typed, tmp_path, "--short"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -71,11 +71,13 @@ def test_a_figure_without_its_shape_is_not_said_to_show_the_claim():
 
 
 def test_the_committed_page_has_these_entries():
-    text = (REPOSITORY / "docs" / "papers.md").read_text()
+    text = (REPOSITORY / "docs" / "results" / "papers.md").read_text()
     for entry in ENTRIES:
         assert f"### {entry.title}" in text
         if entry.run:
-            assert (REPOSITORY / "docs" / "papers" / f"{entry.key}.svg").exists(), entry.key
+            assert (REPOSITORY / "docs" / "results" / "papers" / f"{entry.key}.svg").exists(), (
+                entry.key
+            )
     assert "not run yet" not in text
 
 

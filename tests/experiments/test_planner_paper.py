@@ -1,4 +1,4 @@
-"""The table and the plots of docs/planner.md are what experiments/planner/paper computes."""
+"""The table and the plots of docs/plan/planner.md are what experiments/planner/paper computes."""
 
 import os
 import subprocess
@@ -29,13 +29,13 @@ def test_the_text_is_the_golden_one():
 
 
 def test_the_documents_table_is_what_the_program_prints():
-    assert output("--markdown") in (REPOSITORY / "docs" / "planner.md").read_text()
+    assert output("--markdown") in (REPOSITORY / "docs" / "plan" / "planner.md").read_text()
 
 
 def test_the_documents_plots_are_what_the_program_draws(tmp_path):
     output("--out", tmp_path)
     drawn = 0
-    for path in (REPOSITORY / "docs" / "planner").glob("*.svg"):
+    for path in (REPOSITORY / "docs" / "plan" / "planner").glob("*.svg"):
         # A measurement, and what another experiment draws (tests/experiments/test_summa.py).
         if path.name in ("planning-cost.svg", "summa.svg"):
             continue

@@ -23,7 +23,7 @@ def test_a_tiny_run_measures_every_collective_on_both_paths(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
-    head = "\n".join(shown("docs/torch-internals.md", "bound: ").splitlines()[:2])
+    head = "\n".join(shown("docs/inside/torch-internals.md", "bound: ").splitlines()[:2])
     assert f"{head}\n" in done.stdout
     with open(tmp_path / "ring-beside-gloo.csv") as file:
         rows = list(csv.DictReader(file))

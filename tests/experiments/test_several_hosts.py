@@ -20,7 +20,7 @@ def test_with_sums_in_memory_first_a_host_sends_as_much_as_with_one_rank(tmp_pat
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    head = shown("docs/performance.md", "ranks per host").splitlines()[0]
+    head = shown("docs/results/performance.md", "ranks per host").splitlines()[0]
     assert f"{head}\n" in done.stdout
     with open(tmp_path / "several-hosts.csv") as file:
         one, each, memory = csv.DictReader(file)

@@ -18,7 +18,7 @@ def test_both_backends_train_on_the_same_links(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    head = shown("docs/performance.md", "backend  ms per step").splitlines()[0]
+    head = shown("docs/results/performance.md", "backend  ms per step").splitlines()[0]
     assert f"{head}\n" in done.stdout
     with open(tmp_path / "training.csv") as file:
         ours, theirs = csv.DictReader(file)

@@ -1,4 +1,4 @@
-"""A worker that knows the path around a dead switch: docs/protocol.md §5, *Detaching*, alone."""
+"""A worker that knows the path around a dead switch: docs/inside/protocol §5, *Detaching*."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""How a rank joins, stays a member and leaves: docs/protocol.md §2, from that page alone."""
+"""How a rank joins, stays a member and leaves: docs/inside/protocol §2, from that page alone."""
 
 import os
 import socket

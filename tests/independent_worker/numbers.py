@@ -1,4 +1,4 @@
-"""What the values of an operation travel as: docs/protocol.md §5, *Numbers* and *Fingerprint*.
+"""What the values of an operation travel as: docs/inside/protocol §5, *Numbers* and *Fingerprint*.
 
 Written from that page alone. An operation has one or two *parts*, each a sequence of values of one
 kind that is cut into fragments: exponents, for which the values behind them wait, and values.

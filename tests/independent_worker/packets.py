@@ -1,4 +1,4 @@
-"""The format of packets: docs/protocol.md §3."""
+"""The format of packets: docs/inside/protocol §3."""
 
 import struct
 from collections import namedtuple

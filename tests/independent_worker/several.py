@@ -1,4 +1,4 @@
-"""A job of several servers, a Worker for each: docs/protocol.md §5, from it alone."""
+"""A job of several servers, a Worker for each: docs/inside/protocol §5, from it alone."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A worker written from docs/protocol.md alone shares jobs with ours: both get the same bits.
+"""A worker written from docs/inside/protocol alone shares jobs with ours: both get the same bits.
 
 If such a test fails, either the page or the code is wrong. A rule that worker.py needs and does
 not find on the page is a defect of the page.
@@ -265,10 +265,10 @@ def test_a_rank_that_has_left_is_told_so_when_it_joins_again(cluster):
 
 def vectors():
     """The rows of the page's table of fingerprints."""
-    page = (REPOSITORY / "docs" / "protocol.md").read_text()
+    page = (REPOSITORY / "docs" / "inside" / "protocol" / "worker.md").read_text()
     cells = 6 * r"([^|\n]*)\|"
     rows = re.findall(rf"^ *\| (\d+) \|{cells}$", page, re.M)
-    assert len(rows) >= 6, f"docs/protocol.md has no table of fingerprints, but {rows}"
+    assert len(rows) >= 6, f"docs/inside/protocol has no table of fingerprints, but {rows}"
     return [[cell.strip() for cell in row] for row in rows]
 
 

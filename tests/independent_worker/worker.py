@@ -1,4 +1,4 @@
-"""One rank of a job, written from docs/protocol.md alone: nothing was taken from atp's sources.
+"""One rank of a job, written from docs/inside/protocol alone: nothing was taken from atp's sources.
 
 It proves that the page is enough to write a worker, and keeps it so: what this worker needs to know
 must be there. packets.py has the format (§3), membership.py how it joins and leaves (§2),

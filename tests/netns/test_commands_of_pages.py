@@ -1,7 +1,7 @@
 """The commands that pages show for several hosts, typed in namespaces that have the hosts' names.
 
-They are in docs/cluster.md, docs/operations.md, docs/status.md and docs/view.md. A stand-in for ssh
-runs them on the host that it names.
+They are in docs/use/cluster.md, docs/operate/operations.md, docs/operate/status.md and
+docs/operate/view.md. A stand-in for ssh runs them on the host that it names.
 """
 
 import json
@@ -121,13 +121,15 @@ def hosts(tmp_path, needs_namespaces):
 
 
 def start_services(hosts, *names):
-    """As docs/operations.md starts those of a0; those of the other hosts likewise."""
-    line = command_line("docs/operations.md", "ssh a0")
+    """As docs/operate/operations.md starts those of a0; those of the other hosts likewise."""
+    line = command_line("docs/operate/operations.md", "ssh a0")
     logs = []
     for host in names:
         hosts.says(line.replace("a0", host).replace("atp.log", f"{host}.log"))
         logs.append(hosts.folder / f"{host}.log")
-    ready = re.search(r"`host a0 (is ready)`", (REPOSITORY / "docs/operations.md").read_text())[1]
+    ready = re.search(
+        r"`host a0 (is ready)`", (REPOSITORY / "docs/operate/operations.md").read_text()
+    )[1]
     wait_until(lambda: all(ready in log.read_text() for log in logs), "the services")
 
 
@@ -140,23 +142,25 @@ def outputs(hosts, line, names):
 
 def test_services_that_ssh_starts_sum_for_a_job_over_four_hosts(hosts):
     start_services(hosts, *hosts.cluster.service_hosts)
-    line = command_line("docs/operations.md", "atp run --cluster /etc/atp/cluster.yaml --host a1")
+    line = command_line(
+        "docs/operate/operations.md", "atp run --cluster /etc/atp/cluster.yaml --host a1"
+    )
     names = re.search(r"--hosts (\S+)", line)[1].split(",")
     for output in outputs(hosts, line, names):
         assert "4 ranks, sum 10" in output
     # On the page, rack1 asks its own switch; here a0 does.
-    line = command_line("docs/status.md", "ssh rack1")
+    line = command_line("docs/operate/status.md", "ssh rack1")
     said = hosts.says(line.replace("rack1", "a0").replace("10.0.0.1", "10.0.1.10"))
     assert said.startswith("switch 10.0.1.10:5501 (atp ")
     assert "0 sums completed" not in said
 
 
 def test_a_job_over_the_hosts_of_the_cluster_page(hosts):
-    (file,) = [block.text for block in blocks("docs/cluster.md") if block.language == "yaml"]
+    (file,) = [block.text for block in blocks("docs/use/cluster.md") if block.language == "yaml"]
     (hosts.folder / "cluster.yaml").write_text(file.replace("ranks: 4", "ranks: 1"))
     hosts.file = hosts.folder / "cluster.yaml"
     start_services(hosts, "a0", "s0", "s1")
-    (block,) = [one.text for one in blocks("docs/cluster.md") if "--host a2" in one.text]
+    (block,) = [one.text for one in blocks("docs/use/cluster.md") if "--host a2" in one.text]
     typed = [re.fullmatch(r"(atp run .*train\.py) +# on (\w+)", one) for one in block.splitlines()]
     ranks = [hosts.type(one[1], one[2]) for one in typed]
     for rank in ranks:
@@ -165,22 +169,26 @@ def test_a_job_over_the_hosts_of_the_cluster_page(hosts):
 
 
 def test_the_networks_of_status_from_are_answered_and_no_others(hosts):
-    line = command_line("docs/status.md", "atp switch … --status-from").partition("#")[0]
+    line = command_line("docs/operate/status.md", "atp switch … --status-from").partition("#")[0]
     nodes = "--listen 10.0.0.1:5501 --upstream 10.0.3.11/32"
     switch = hosts.type(line.replace("…", nodes), "rack1")
     wait_until(lambda: "listening on" in switch.output(), "the switch")
     assert hosts.says("atp status 10.0.0.1:5501", "ops1").startswith("switch 10.0.0.1:5501")
     hosts.says("atp status 10.0.0.1:5501", "a1", code=1)
-    assert hosts.says(command_line("docs/status.md", "ssh rack1")).startswith("switch 10.0.0.1")
+    assert hosts.says(command_line("docs/operate/status.md", "ssh rack1")).startswith(
+        "switch 10.0.0.1"
+    )
 
 
 def test_the_view_of_another_network_shows_the_nodes_that_may_be_asked(hosts):
-    line = command_line("docs/view.md", "atp run --cluster /etc/atp/cluster.yaml --status-from")
+    line = command_line(
+        "docs/operate/view.md", "atp run --cluster /etc/atp/cluster.yaml --status-from"
+    )
     asked = hosts.type(line, "a0")
     unasked = hosts.type(line.partition(" --status-from")[0], "b0")
     for process in (asked, unasked):
         wait_until(lambda process=process: "is ready" in process.output(), "the services")
-    line = command_line("docs/view.md", "ssh -L")
+    line = command_line("docs/operate/view.md", "ssh -L")
     view = hosts.type(line)
     wait_until(lambda: "http://" in view.output(), "the view")
     end = shlex.split(line)[2].partition(":")[2]

@@ -161,7 +161,7 @@ def test_docs_operations_md_shows_the_output_for_a_firewall(network):
     address = network["server"].address
     command = network["worker"].command(network.atp, "doctor", f"{address}:5500")
     said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
-    page = shown("docs/operations.md", "error    answer").splitlines()
+    page = shown("docs/operate/operations.md", "error    answer").splitlines()
     at = next(n for n, line in enumerate(said.splitlines()) if line.startswith("error    answer"))
     printed = said.splitlines()[at : at + len(page)]
     # The address in the column before the answer is padded to the column's width.

@@ -1,4 +1,5 @@
-"""A job between hosts whose firewalls admit only what the port table of docs/operations.md names.
+"""A job between hosts whose firewalls admit only the ports that docs/operate/operations.md names.
+
 Apart from TCP's own answers, no packet passes because one was sent the other way."""
 
 import re
@@ -41,7 +42,7 @@ print("all sums are right")
 
 def port_table():
     """(protocols, ports, where) of each row: "UDP 5500", "TCP, ephemeral, or one of …"."""
-    text = (REPOSITORY / "docs" / "operations.md").read_text()
+    text = (REPOSITORY / "docs" / "operate" / "operations.md").read_text()
     table = text.split("## Ports\n")[1].split("\n\n")[0].strip()
     for row in table.splitlines()[2:]:
         what, where, _ = (cell.strip() for cell in row.strip("|").split("|"))

@@ -1,4 +1,4 @@
-"""The two-machine recipe of docs/getting-started.md, line by line, on two hosts of a network."""
+"""The two-machine recipe of docs/use/getting-started.md, line by line, on two hosts."""
 
 import os
 import re
@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 def recipe():
     """The commands of the page's blocks, by the label after ```sh."""
-    text = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    text = (REPOSITORY / "docs" / "use" / "getting-started.md").read_text()
     return dict(re.findall(r"```sh (two-hosts:\S+)\n(.*?)```", text, re.DOTALL))
 
 

@@ -106,7 +106,7 @@ def test_the_pages_come_with_the_pages_and_files_that_they_link_to(tmp_path):
 
 def test_the_page_names_the_packages():
     """Holds for a program built on Debian 12, whose C library decides the wheel's name."""
-    page = (ROOT / "docs" / "packages.md").read_text()
+    page = (ROOT / "docs" / "use" / "packages.md").read_text()
     for package in PACKAGES.iterdir():
         assert f"./{package.name}\n" in page or f"pip install {package.name}\n" in page
 

@@ -1,4 +1,4 @@
-"""The commands of docs/planner.md and of the help run."""
+"""The commands of docs/plan/planner.md and of the help run."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from atp.planner import plan
 
 from .conftest import BUILD, REPOSITORY
 
-DOCUMENT = (REPOSITORY / "docs" / "planner.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "plan" / "planner.md").read_text()
 
 
 def blocks(language):
@@ -89,5 +89,5 @@ def test_the_document_shows_the_programs_answer():
 
 def test_getting_started_shows_the_programs_answer():
     golden = REPOSITORY / "tests" / "plan" / "golden" / "best-flat-8.txt"
-    page = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    page = (REPOSITORY / "docs" / "use" / "getting-started.md").read_text()
     assert f"```\n{golden.read_text().strip()}\n```" in page

@@ -39,8 +39,8 @@ def folder(tmp_path):
 
 
 def of_the_page(folder, command, *options):
-    """The line of docs/tensor-parallel.md, with two ranks instead of eight."""
-    line = command_line("docs/tensor-parallel.md", f"atp run -n 8 -- atp plan {command}")
+    """The line of docs/plan/tensor-parallel.md, with two ranks instead of eight."""
+    line = command_line("docs/plan/tensor-parallel.md", f"atp run -n 8 -- atp plan {command}")
     before, _, words = line.partition(f" plan {command} ")
     assert before == "atp run -n 8 -- atp"
     return run(folder, command, *words.split(), *options)

@@ -204,7 +204,7 @@ def value_of(option, words):
 
 
 def variables():
-    page = (REPOSITORY / "docs" / "variables.md").read_text()
+    page = (REPOSITORY / "docs" / "use" / "variables.md").read_text()
     return set(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", page)) | set(
         re.findall(r"\bATP_\w+\b", (REPOSITORY / "tests/counted/test_counted.py").read_text())
     )

@@ -126,7 +126,7 @@ def test_a_blocks_programs_and_options_exist(block):
 
 
 def test_the_cluster_page_shows_a_cluster_file_and_its_route(sandbox):
-    (file,) = [block.text for block in blocks("docs/cluster.md") if block.language == "yaml"]
+    (file,) = [block.text for block in blocks("docs/use/cluster.md") if block.language == "yaml"]
     (sandbox / "shown.yaml").write_text(file)
     said = type_in(sandbox, "atp cluster shown.yaml")
     names = {
@@ -134,7 +134,7 @@ def test_the_cluster_page_shows_a_cluster_file_and_its_route(sandbox):
     }
     (route,) = re.findall(r"^a1 .*\n.* route (\S+)", said, re.MULTILINE)
     by_name = " > ".join(names[hop.partition(":")[0]] for hop in route.split(","))
-    assert f"a rank on a1 has the route {by_name}:" in page_text("docs/cluster.md")
+    assert f"a rank on a1 has the route {by_name}:" in page_text("docs/use/cluster.md")
 
 
 def page_text(page):

@@ -1,4 +1,4 @@
-"""`pip install` of docs/getting-started.md, in an environment with only what the page asks for.
+"""`pip install` of docs/use/getting-started.md, in an environment with only what the page asks for.
 
 The packages are lent by the environment that runs the tests, so nothing is downloaded; ccache, if
 it is there, lends the object files of the build before, and the whole test takes half a minute.
@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 pytestmark = pytest.mark.timeout(1800)  # without ccache it compiles everything
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-GUIDE = (REPOSITORY / "docs" / "getting-started.md").read_text()
+GUIDE = (REPOSITORY / "docs" / "use" / "getting-started.md").read_text()
 INSTALL = "pip install ."
 # Borrowed packages cannot be fetched into an isolated environment; tests/packages tests that.
 WITHOUT_FETCHING = "pip install --no-build-isolation ."

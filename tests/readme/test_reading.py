@@ -20,7 +20,7 @@ import pytest
 
 from tests.pages import REPOSITORY, all_pages, without_blocks
 
-FIRST_PAGES = ("README.md", "CONTRIBUTING.md", "docs/protocol.md")
+FIRST_PAGES = ("README.md", "CONTRIBUTING.md", "docs/inside/protocol/README.md")
 WORDS_OF_A_PRINTED_PAGE = 300
 ITEM = re.compile(r"\s*(?:[*-]|\d+\.) +")
 
@@ -85,8 +85,8 @@ def way_to_the_code():
     assert "glossary" in directions and "worked example" in directions
     first_example = contributing.partition("\n## Example 2")[0]
     assert "## Example 1" in first_example
-    names = ["README.md", "CONTRIBUTING.md", "docs/glossary.md"]
-    return names, [read("README.md"), first_example, read("docs/glossary.md")]
+    names = ["README.md", "CONTRIBUTING.md", "docs/inside/glossary.md"]
+    return names, [read("README.md"), first_example, read("docs/inside/glossary.md")]
 
 
 def test_the_first_line_of_code_is_at_most_ten_printed_pages_from_the_readme():

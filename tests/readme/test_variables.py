@@ -1,4 +1,4 @@
-"""The variables of docs/variables.md are those whose misspellings are noticed."""
+"""The variables of docs/use/variables.md are those whose misspellings are noticed."""
 
 import re
 
@@ -8,7 +8,7 @@ OF_TESTS = {"ATP_BUILD", "ATP_WRITE_DOCS"}
 
 
 def test_the_page_and_the_library_know_the_same_variables():
-    page = (REPOSITORY / "docs/variables.md").read_text()
+    page = (REPOSITORY / "docs/use/variables.md").read_text()
     rows = re.findall(r"^\| (`[A-Z].*?) \|", page, re.MULTILINE)
     of_page = set(re.findall(r"`(ATP_\w+)`", " ".join(rows))) - OF_TESTS
     source = (REPOSITORY / "atp/base/variable_names.cc").read_text()

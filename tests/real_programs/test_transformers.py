@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.timeout(1800)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DOCUMENT = (REPOSITORY / "docs" / "tensor-parallel-transformers.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "plan" / "tensor-parallel-transformers.md").read_text()
 PROGRAM = "parallelize_transformers.py"
 MESHES = [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8)]
 ALGORITHMS = ["gloo", "ring", "innetwork"]

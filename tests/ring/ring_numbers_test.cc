@@ -14,7 +14,7 @@
 #include "atp/sim/reference_numbers.h"
 
 // Every sum of float32 by a ring has the bits that the rule of numbers demands, which are the
-// network's (docs/protocol.md §5). Compares with the simulator's second implementation of that
+// network's (docs/inside/protocol §5). Compares with the simulator's second implementation of that
 // page.
 
 namespace atp {

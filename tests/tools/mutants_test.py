@@ -59,20 +59,20 @@ def test_there_are_enough_of_both_kinds():
 
 
 def test_the_page_on_the_simulator_counts_the_rules():
-    page = " ".join((REPOSITORY / "docs/simulator.md").read_text().split())
+    page = " ".join((REPOSITORY / "docs/inside/simulator.md").read_text().split())
     assert f" {len(RULES)} rules of the protocol left out by hand" in page
 
 
 def test_the_command_of_that_page_selects_the_rules_in_source_files():
     """Testing them takes hours; CI tests six of all mutants (.ci/checks)."""
-    program, *words = command("docs/simulator.md", "tools/mutate --layers seeds")
+    program, *words = command("docs/inside/simulator.md", "tools/mutate --layers seeds")
     assert program == "tools/mutate"
     listed = mutate(*words, "--list")
     assert listed.returncode == 0, listed.stderr
     lines = listed.stdout.splitlines()
     names = {line.partition(": ")[2] for line in lines}
     assert names == {rule.name for rule in RULES if rule.file.endswith(".cc")}
-    page = " ".join((REPOSITORY / "docs/simulator.md").read_text().split())
+    page = " ".join((REPOSITORY / "docs/inside/simulator.md").read_text().split())
     assert f" Today there are {len(names)}, which this command tests" in page
 
 

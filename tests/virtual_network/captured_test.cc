@@ -3,7 +3,7 @@
 #include "tests/virtual_network/scenario.h"
 
 // Somebody has captured a packet of a job and sends it again, unchanged and from its sender's
-// address: to other nodes, to other ranks, and later to its own receiver (docs/protocol.md §9,
+// address: to other nodes, to other ranks, and later to its own receiver (docs/inside/protocol §9,
 // *Captured packets*). A key prevents none of that, since the tag is right. Two racks of two ranks,
 // with a switch each, under a third.
 

@@ -8,8 +8,8 @@
 
 #include "tests/virtual_network/scenario.h"
 
-// docs/protocol.md draws a tree, and the life of one fragment on it: the same tree is simulated,
-// and its packets and the switches' decisions must be those of the drawing.
+// docs/inside/protocol draws a tree, and the life of one fragment on it: the same tree is
+// simulated, and its packets and the switches' decisions must be those of the drawing.
 
 namespace atp::sim {
 namespace {
@@ -20,7 +20,8 @@ using testing::UnorderedElementsAre;
 using Lines = std::vector<std::string>;
 
 std::string page() {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/protocol.md";
+  const auto path =
+      std::filesystem::path(__FILE__).parent_path() / "../../docs/inside/protocol/README.md";
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();

@@ -97,8 +97,8 @@ void expect_all_but_rare(const Counters<Counter>& counters, const char* whose) {
   }
 }
 
-// Expects every counter, so every row of docs/protocol.md §4 and those rules of §5 and §6 that have
-// a counter.
+// Expects every counter, so every row of docs/inside/protocol §4 and those rules of §5 and §6 that
+// have a counter.
 void expect_rows(const Tally& tally) {
   expect_all_but_rare(tally.switches, "switch");
   expect_all_but_rare(tally.servers, "server");

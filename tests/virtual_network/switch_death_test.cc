@@ -1,7 +1,7 @@
 #include "tests/virtual_network/scenario.h"
 
 // The switch dies, stays dead, returns without its memory or only seems dead: the job continues
-// with the same bits, and returns to the tree when it works again (docs/protocol.md §5,
+// with the same bits, and returns to the tree when it works again (docs/inside/protocol §5,
 // *Detaching*).
 
 namespace atp::sim {

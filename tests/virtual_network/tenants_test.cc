@@ -1,5 +1,5 @@
 // Jobs of several tenants that have the same number, incarnation and streams share a switch and a
-// server (docs/protocol.md §2, *Keys*, rule 8). Tenant 0 has no keys.
+// server (docs/inside/protocol §2, *Keys*, rule 8). Tenant 0 has no keys.
 
 #include "tests/virtual_network/scenario.h"
 

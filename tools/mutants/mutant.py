@@ -6,7 +6,7 @@ import hashlib
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of docs/protocol.md left out: `found`, unique in `file`, is replaced."""
+    """A rule of docs/inside/protocol left out: `found`, unique in `file`, is replaced."""
 
     name: str  # a sentence
     file: str

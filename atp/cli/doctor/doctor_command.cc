@@ -116,18 +116,19 @@ void add_doctor_command(const Command& program) {
                      .add_option("route", options->route,
                                  "Switches and servers, as in ATP_ROUTE (default: ATP_ROUTE)")
                      .type_name("HOST:PORT,...");
-  Option cluster = command
-                       .add_option("--cluster", options->cluster_file,
-                                   "Cluster file (docs/cluster.md): check the switches and servers "
-                                   "on the routes of this host's ranks")
-                       .type_name("FILE")
-                       .excludes(route);
+  Option cluster =
+      command
+          .add_option("--cluster", options->cluster_file,
+                      "Cluster file (docs/use/cluster.md): check the switches and servers "
+                      "on the routes of this host's ranks")
+          .type_name("FILE")
+          .excludes(route);
   command
       .add_option("--host", options->host,
                   "This machine's name in the file (default: found by its addresses)")
       .type_name("NAME")
       .needs(cluster);
-  command.add_flag("--json", options->json, "Print JSON (docs/operations.md)");
+  command.add_flag("--json", options->json, "Print JSON (docs/operate/operations.md)");
   command.callback([options] { run_doctor(*options); });
 }
 

@@ -49,7 +49,7 @@ Finding way_finding(const NodeFacts& node) {
 std::string allow_commands(const NodeFacts& node, const std::string& host) {
   return fmt::format(
       "on {}: check nft list ruleset (or iptables -L -n); allow UDP port {} in, and replies out "
-      "(docs/operations.md#ports)",
+      "(docs/operate/operations.md#ports)",
       host, port_of(node.address));
 }
 

@@ -39,11 +39,11 @@ constexpr std::array<Topic, 3> kTopics = {{
                                            four lanes: a route per port
 
 All ranks must list the same servers in the same order. `atp run` sets ATP_ROUTE for the ranks that
-it starts; with --cluster it derives the routes from the cluster file (docs/cluster.md).
+it starts; with --cluster it derives the routes from the cluster file (docs/use/cluster.md).
 )"},
     {"environment",
      R"(Environment variables that ranks read. `atp run` sets the ones that a job needs.
-docs/variables.md lists all of them, with values and defaults.
+docs/use/variables.md lists all of them, with values and defaults.
 
   ATP_ROUTE                  the path to the server (atp help routes)
   ATP_JOB, ATP_INCARNATION   the job's number, and the number of this start of it

@@ -7,7 +7,7 @@
 #include "atp/cli/metrics/metrics_text.h"
 #include "atp/cli/status/node_status.h"
 
-// The status of a switch or server (docs/status.md) as metrics for Prometheus.
+// The status of a switch or server (docs/operate/status.md) as metrics for Prometheus.
 
 namespace atp {
 
@@ -38,7 +38,7 @@ void add_node_metrics(const NodeStatus& status, MetricsText& metrics);
 // This process's processor time, memory and descriptors, under the names that all exporters use.
 void add_process_metrics(MetricsText& metrics);
 
-// The table in docs/metrics.md, between its markers.
+// The table in docs/operate/metrics.md, between its markers.
 std::string node_metrics_table();
 
 }  // namespace atp

@@ -76,7 +76,7 @@ std::string read(const std::string& path) {
 }
 
 std::string docs() {
-  return (std::filesystem::path(__FILE__).parent_path() / "../../../docs/").string();
+  return (std::filesystem::path(__FILE__).parent_path() / "../../../docs/operate/").string();
 }
 
 TEST(NodeMetrics, HaveConventionalNames) {

@@ -6,7 +6,7 @@
 #include "atp/cli/node/loop_desk.h"
 #include "atp/driver/http/http_service.h"
 
-// Serves the page /metrics for --metrics (docs/metrics.md). `names`: see is_own_host().
+// Serves the page /metrics for --metrics (docs/operate/metrics.md). `names`: see is_own_host().
 
 namespace atp {
 

@@ -108,9 +108,10 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "status (default: root and the user that runs the node, on this host)")
       .type_name("CIDR");
   command
-      .add_option("--metrics", options.metrics,
-                  "Serve metrics for Prometheus at this address, over HTTP (docs/metrics.md); "
-                  "further lanes use the ports after it")
+      .add_option(
+          "--metrics", options.metrics,
+          "Serve metrics for Prometheus at this address, over HTTP (docs/operate/metrics.md); "
+          "further lanes use the ports after it")
       .type_name("ADDR:PORT");
   command
       .add_option("--host-name", options.host_names,
@@ -118,10 +119,11 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "localhost and this host's name)")
       .type_name("NAME");
   command
-      .add_option("--keys", options.keys,
-                  "Serve only jobs whose packets carry tags made with a key in this file (see `atp "
-                  "key`), within the limits that the file sets (docs/operations.md); SIGHUP makes "
-                  "the node read it again")
+      .add_option(
+          "--keys", options.keys,
+          "Serve only jobs whose packets carry tags made with a key in this file (see `atp "
+          "key`), within the limits that the file sets (docs/operate/operations.md); SIGHUP makes "
+          "the node read it again")
       .type_name("FILE");
   command.add_flag("--no-status", options.no_status, "Do not answer `atp status` and `atp drain`");
   command.add_flag("--die-with-parent", options.die_with_parent,

@@ -82,7 +82,7 @@ void add_status_command(const Command& program) {
   command.add_option("address", options->address, "Address of the node, as given to its --listen")
       .type_name("HOST:PORT")
       .required();
-  command.add_flag("--json", options->json, "Print JSON (docs/status.md lists the keys)");
+  command.add_flag("--json", options->json, "Print JSON (docs/operate/status.md lists the keys)");
   command
       .add_option("--timeout", options->timeout_s,
                   "Seconds to wait for the answer, including the time to connect")

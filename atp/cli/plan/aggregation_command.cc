@@ -121,7 +121,7 @@ void run_aggregation(const AggregationOptions& options) {
 void add_job_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--cluster", options.cluster_file,
-                  "Cluster file with racks and hosts, - for standard input (docs/cluster.md)")
+                  "Cluster file with racks and hosts, - for standard input (docs/use/cluster.md)")
       .required()
       .type_name("FILE");
   command

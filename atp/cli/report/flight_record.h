@@ -8,8 +8,8 @@
 
 #include "atp/base/result.h"
 
-// The flight recorder's file of one rank (docs/flight-recorder.md), as plain structs, and a folder
-// of them.
+// The flight recorder's file of one rank (docs/operate/flight-recorder.md), as plain structs, and a
+// folder of them.
 
 namespace atp {
 

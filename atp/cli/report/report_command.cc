@@ -63,7 +63,7 @@ void add_report_command(const Command& program) {
       .show_default();
   command.add_flag("--operations", options->operations,
                    "Show all operations in the timeline, not only those that the findings name");
-  command.add_flag("--json", options->json, "Print JSON (docs/flight-recorder.md)");
+  command.add_flag("--json", options->json, "Print JSON (docs/operate/flight-recorder.md)");
   command.callback([options] { run_report(*options); });
 }
 

@@ -7,7 +7,7 @@
 
 namespace atp {
 
-// The report for people, and for programs (docs/flight-recorder.md).
+// The report for people, and for programs (docs/operate/flight-recorder.md).
 std::string report_text(const Story& story, const HostClocks& clocks, const RecordFolder& folder);
 std::string report_json(const Story& story, const HostClocks& clocks, const RecordFolder& folder);
 

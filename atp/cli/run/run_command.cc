@@ -221,7 +221,7 @@ void refuse_torchrun_options(const Command& command) {
 void add_run_options(const Command& command, RunOptions& options) {
   Option cluster = command
                        .add_option("--cluster", options.cluster_file,
-                                   "Cluster file: run this host's part of it (docs/cluster.md)")
+                                   "Cluster file: run this host's part of it (docs/use/cluster.md)")
                        .type_name("FILE");
   add_local_options(command, options, cluster);
   add_cluster_options(command, options, cluster);

@@ -93,7 +93,7 @@ bool is_set_to(const char* name, std::string_view value) {
   return text != nullptr && value == text;
 }
 
-// What ranks on several hosts do unless a variable forbids it (docs/variables.md).
+// What ranks on several hosts do unless a variable forbids it (docs/use/variables.md).
 bool sums_on_hosts() {
   return !is_set_to("ATP_HIERARCHY", "0") && !is_set_to("ATP_HOST_MEMORY", "0") &&
          !is_set_to("ATP_EXACT", "1") && !is_set_to("ATP_SCALE", "fixed");

@@ -122,8 +122,9 @@ void add_worker_options(const Command& command, SimOptions& options) {
 void add_cluster_options(const Command& command, SimOptions& options) {
   Option cluster =
       command
-          .add_option("--cluster", options.site.file,
-                      "Simulate one job on this cluster file instead of a seed (docs/cluster.md)")
+          .add_option(
+              "--cluster", options.site.file,
+              "Simulate one job on this cluster file instead of a seed (docs/use/cluster.md)")
           .type_name("FILE")
           .excludes("--workers");
   exclude_seeds(cluster);

@@ -13,9 +13,9 @@
 #include "atp/base/rank_set.h"
 #include "atp/cli/status/job_name.h"
 
-// What a switch or server says of itself (docs/status.md), as plain values. A member is a key of
-// the JSON if its describe() lists it, for status_json.cc's writer and reader alike: `key`. An
-// unknown text is empty here and null there.
+// What a switch or server says of itself (docs/operate/status.md), as plain values. A member is a
+// key of the JSON if its describe() lists it, for status_json.cc's writer and reader alike: `key`.
+// An unknown text is empty here and null there.
 
 namespace atp {
 

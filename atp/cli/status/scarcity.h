@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-// What more aggregators would bring to the jobs of a switch. docs/status.md says why.
+// What more aggregators would bring to the jobs of a switch. docs/operate/status.md says why.
 
 namespace atp {
 

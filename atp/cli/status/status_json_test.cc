@@ -77,13 +77,14 @@ void add_keys(const Json& part, std::set<std::string>& keys) {
   }
 }
 
-// docs/status.md promises them.
+// docs/operate/status.md promises them.
 TEST(StatusJson, HasTheKeysOnItsPage) {
   std::set<std::string> keys;
   for (const char* role : {"switch", "server"}) {
     add_keys(Json::parse(to_json(full_status(role))), keys);
   }
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../../../docs/status.md");
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() /
+                     "../../../docs/operate/status.md");
   std::string page(std::istreambuf_iterator<char>(file), {});
   page.erase(0, page.find("## The keys"));
   for (const std::string& key : keys) EXPECT_NE(page.find('`' + key + '`'), page.npos) << key;

@@ -6,7 +6,7 @@
 
 namespace atp {
 
-// What the page shows, as one line of ASCII JSON (docs/view.md lists the keys).
+// What the page shows, as one line of ASCII JSON (docs/operate/view.md lists the keys).
 std::string view_json(const std::string& site_name, const Watch& watch, double interval_s);
 
 }  // namespace atp

@@ -7,10 +7,10 @@
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/number_format.h"
 
-// The rule of numbers (docs/protocol.md §5) on one of several hosts. Its ranks' values are summed
-// to 32-bit words that the network can add, or take the maximum of, without knowing what they mean.
-// The result has the same bits as if every rank had sent for itself, because everything is computed
-// with the number of ranks of the whole job.
+// The rule of numbers (docs/inside/protocol §5) on one of several hosts. Its ranks' values are
+// summed to 32-bit words that the network can add, or take the maximum of, without knowing what
+// they mean. The result has the same bits as if every rank had sent for itself, because everything
+// is computed with the number of ranks of the whole job.
 //
 // Values in blocks first need the largest exponent of any host, one word per block. Then a value of
 // an ordinary block is a word, or half of one in 16 bits; a block that is zero on all ranks has no

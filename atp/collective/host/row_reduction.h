@@ -7,11 +7,11 @@
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/number_format.h"
 
-// The rule of numbers (docs/protocol.md §5) for a caller that sees the values of all ranks: one row
-// per rank in memory. The result has the same bits as from the network, because it uses the same
-// exponents, units, integers and exact sums. But the ranks need not agree on anything first, since
-// the rows show a block's largest exponent, and nothing travels, so the integers of a block stay in
-// registers and the first-level cache.
+// The rule of numbers (docs/inside/protocol §5) for a caller that sees the values of all ranks: one
+// row per rank in memory. The result has the same bits as from the network, because it uses the
+// same exponents, units, integers and exact sums. But the ranks need not agree on anything first,
+// since the rows show a block's largest exponent, and nothing travels, so the integers of a block
+// stay in registers and the first-level cache.
 //
 // A sum that only one rank gets, by a reduce-scatter or a reduce, follows another rule: its floats
 // are added as float32, in the order of ranks. No switch adds it and no other rank has to get the

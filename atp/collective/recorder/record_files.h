@@ -9,8 +9,8 @@
 #include "atp/collective/recorder/flight_recorder.h"
 
 // Writes the recorder's files: one per rank, in the format of torch's flight recorder
-// (docs/flight-recorder.md). They are written by a thread of their own, on a failure, on SIGUSR1,
-// and on SIGTERM before the process ends.
+// (docs/operate/flight-recorder.md). They are written by a thread of their own, on a failure, on
+// SIGUSR1, and on SIGTERM before the process ends.
 
 namespace atp {
 

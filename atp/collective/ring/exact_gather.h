@@ -6,7 +6,7 @@
 
 #include "atp/collective/ring/schedule.h"
 
-// Sums of float32 that are exact and rounded once (docs/protocol.md §5, *Exact*): every rank
+// Sums of float32 that are exact and rounded once (docs/inside/protocol §5, *Exact*): every rank
 // gathers the values of all and adds them up. It does so in stages, which bounds the memory.
 
 namespace atp {

@@ -7,8 +7,8 @@
 #include "atp/collective/ring/stages.h"
 #include "atp/core/worker/block_codec.h"
 
-// An all-reduce of float32 by the rule of numbers (docs/protocol.md §5), with the same bits as from
-// the network. A small or *exact* operation is gathered as floats and added up exactly
+// An all-reduce of float32 by the rule of numbers (docs/inside/protocol §5), with the same bits as
+// from the network. A small or *exact* operation is gathered as floats and added up exactly
 // (exact_gather.h). All others are summed as integers, in three stages:
 //
 //   1. the exponents of all blocks: an all-reduce of int16 with maximum;

@@ -66,7 +66,8 @@ struct RingRequest {
   std::function<void(const Status&)> on_done;
 };
 
-// Whether it is an all-reduce of float32, which follows the rule of numbers (docs/protocol.md §5).
+// Whether it is an all-reduce of float32, which follows the rule of numbers (docs/inside/protocol
+// §5).
 bool follows_number_rule(const RingRequest& request);
 
 // In place, over all `values`, with blocks as equal as whole elements allow.

@@ -56,7 +56,7 @@ void read_tree(const YamlMap& map, const ClusterPart& part, Cluster& cluster) {
     if (!racks) {
       throw FileError(map.place(),
                       "has no racks, which planning for part of the hosts requires; list them "
-                      "(docs/cluster.md), or write levels for just that part");
+                      "(docs/use/cluster.md), or write levels for just that part");
     }
     job_ranks = take_part(site, part);
   }

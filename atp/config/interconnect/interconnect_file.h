@@ -10,7 +10,7 @@
 #include "atp/planner/interconnect.h"
 
 // The planner's view of the cluster file, the YAML file that describes a cluster to every command.
-// It lists racks, hosts, switches and servers (docs/cluster.md; read by site/site_reader.h), or
+// It lists racks, hosts, switches and servers (docs/use/cluster.md; read by site/site_reader.h), or
 // describes the planner's interconnect, or both:
 //
 //   name: two racks of four hosts

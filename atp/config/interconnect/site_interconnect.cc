@@ -13,8 +13,8 @@ using planner::Aggregation;
 using planner::Interconnect;
 using planner::Level;
 
-constexpr const char* kAdvice = "write `levels` for the planner (docs/planner.md)";
-// The programs' initial window of 256 KiB (docs/protocol.md §5), in fragments.
+constexpr const char* kAdvice = "write `levels` for the planner (docs/plan/planner.md)";
+// The programs' initial window of 256 KiB (docs/inside/protocol §5), in fragments.
 constexpr std::uint32_t kWindow = 256 * 1024 / (kPacketOwnHeaderBytes + kPacketPayloadBytes);
 
 // The hosts of a rack that have ranks.

@@ -19,8 +19,8 @@
 
 namespace atp {
 
-// A full packet of the aggregation protocol on Ethernet (docs/protocol.md §3): 350 values after our
-// header and bitmap, and the headers of UDP, IP and Ethernet.
+// A full packet of the aggregation protocol on Ethernet (docs/inside/protocol §3): 350 values after
+// our header and bitmap, and the headers of UDP, IP and Ethernet.
 inline constexpr std::uint32_t kPacketPayloadBytes = 1400;
 inline constexpr std::uint32_t kPacketOwnHeaderBytes = 48;
 inline constexpr std::uint32_t kPacketHeaderBytes = kPacketOwnHeaderBytes + 66;

@@ -10,9 +10,9 @@
 #include "atp/base/result.h"
 #include "atp/config/text/file.h"
 
-// The racks, hosts, switches and servers of a cluster file (docs/cluster.md) as plain values. `atp
-// run --cluster` starts them, the simulator simulates them, and the planner derives its levels from
-// them. Hosts, racks and servers are identified by index.
+// The racks, hosts, switches and servers of a cluster file (docs/use/cluster.md) as plain values.
+// `atp run --cluster` starts them, the simulator simulates them, and the planner derives its levels
+// from them. Hosts, racks and servers are identified by index.
 
 namespace atp {
 

@@ -7,7 +7,7 @@
 #include "atp/config/site/site.h"
 #include "atp/config/text/yaml.h"
 
-// The keys `links`, `racks` and `servers` of a cluster file (docs/cluster.md).
+// The keys `links`, `racks` and `servers` of a cluster file (docs/use/cluster.md).
 
 namespace atp {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-// Which jobs are active at a switch, and how much they weigh together (docs/protocol.md §4,
+// Which jobs are active at a switch, and how much they weigh together (docs/inside/protocol §4,
 // *Sharing*, rule 1). Who holds aggregators at one moment would not do: a job's packets come in
 // trains, and between two of them it may hold none.
 

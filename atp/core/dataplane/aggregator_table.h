@@ -20,7 +20,7 @@ namespace atp {
 
 constexpr std::uint32_t kMostPlaces = 16;  // of a fragment
 
-// The aggregators that a packet concerns, as slots (docs/protocol.md §4, *Places*, rule 3).
+// The aggregators that a packet concerns, as slots (docs/inside/protocol §4, *Places*, rule 3).
 struct PlaceFound {
   std::uint32_t slot = 0;  // the one to decide on
   std::uint32_t home = 0;

@@ -15,8 +15,8 @@ bool may_answer(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes,
                 std::size_t answer_bytes, const StatusMessage& answer, AnswerPacer::To receiver);
 AnswerPacer::To relation_of(const Tree& tree, const Endpoint& sender);
 
-// The switch has no such ranks behind the sender; they will join again at once (docs/protocol.md
-// §2).
+// The switch has no such ranks behind the sender; they will join again at once
+// (docs/inside/protocol §2).
 void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks);
 
 // A JOIN that cannot be granted.

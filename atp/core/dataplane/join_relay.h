@@ -2,10 +2,10 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// How a switch learns its trees (docs/protocol.md §2): JOINs pass through it on their way up, and
-// it notes child and parent. It takes the first entry off the remaining route, which must be the
-// address at which the JOIN has arrived. It refuses an impossible JOIN by STATUS directly to the
-// sender; the server checks what all ranks of the job must agree on.
+// How a switch learns its trees (docs/inside/protocol §2): JOINs pass through it on their way up,
+// and it notes child and parent. It takes the first entry off the remaining route, which must be
+// the address at which the JOIN has arrived. It refuses an impossible JOIN by STATUS directly to
+// the sender; the server checks what all ranks of the job must agree on.
 
 namespace atp {
 

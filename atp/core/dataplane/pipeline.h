@@ -1,4 +1,4 @@
-/* The switch's decision function (docs/protocol.md §4; paper Fig. 7 and Fig. 17, made uniform
+/* The switch's decision function (docs/inside/protocol §4; paper Fig. 7 and Fig. 17, made uniform
  * over levels): ONE header for the user space switch, the virtual network and eBPF, in the C
  * subset that g++ and `clang -target bpf` both compile.
  *

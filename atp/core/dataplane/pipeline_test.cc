@@ -12,7 +12,7 @@
 #include "atp/core/dataplane/conformance/gradient_held_rows.h"
 #include "atp/core/dataplane/conformance/release_rows.h"
 
-// The table of docs/protocol.md §4 as data: every switch engine (user space, eBPF, P4) runs the
+// The table of docs/inside/protocol §4 as data: every switch engine (user space, eBPF, P4) runs the
 // same rows, so that none has rules of its own. Here they run through the pipeline and the user
 // space aggregators, for several bitmap widths. A row's ranks are in the last word, so that every
 // word counts.

@@ -9,7 +9,7 @@
 #include "atp/core/dataplane/aggregator.h"
 #include "atp/core/tenant.h"
 
-// How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). The
+// How a switch's aggregators are shared among the jobs (docs/inside/protocol §4, *Sharing*). The
 // default is first come, first served, but while jobs contend, none gets more than its part, which
 // its weight decides. A static partition gives each job a region of its own; a quota bounds
 // how many a job may hold at a time, and a tenant's quota how many its jobs may hold together. All

@@ -6,9 +6,9 @@
 
 // The only timer of a switch. Each round ends leases and visits all aggregators. One that was
 // unused for the reclaim time is released and its sum emitted as RESEND: nothing else would free
-// aggregators left by a lost job, or by a fragment split over two of them (H29, docs/protocol.md
-// §7). A round pauses when the outbox is full and resumes when the driver has sent. A switch
-// without trees and sums sets no timer.
+// aggregators left by a lost job, or by a fragment split over two of them (H29,
+// docs/inside/protocol §7). A round pauses when the outbox is full and resumes when the driver has
+// sent. A switch without trees and sums sets no timer.
 
 namespace atp {
 

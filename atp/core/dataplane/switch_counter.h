@@ -9,7 +9,7 @@
 
 // What a switch counts. Every packet received increments packets_received, the counter of its type
 // if there is one, and one for what became of it. A dropped packet increments exactly one counter
-// whose name begins with drop_ (docs/protocol.md §7).
+// whose name begins with drop_ (docs/inside/protocol §7).
 
 namespace atp {
 

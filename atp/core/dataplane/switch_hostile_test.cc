@@ -7,7 +7,7 @@
 #include "atp/core/dataplane/switch_rig_test.h"
 
 // Packets that no honest node sends: whatever comes, the switch survives and answers little, and
-// every packet that it does not use increments exactly one drop counter (docs/protocol.md §7).
+// every packet that it does not use increments exactly one drop counter (docs/inside/protocol §7).
 
 namespace atp::rig {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Joining, leaving and detaching at a switch (docs/protocol.md §2).
+// Joining, leaving and detaching at a switch (docs/inside/protocol §2).
 
 namespace atp::rig {
 namespace {

@@ -7,9 +7,9 @@
 #include "atp/core/dataplane/sweep.h"
 #include "atp/core/dataplane/switch_state.h"
 
-// The switch of a tree (docs/protocol.md §4): it adds up the gradients of its children, passes the
-// sums to its parent, and forwards downward messages to the addressed children. All its state is
-// soft: it may vanish, return or lose its memory at any moment without causing a wrong sum.
+// The switch of a tree (docs/inside/protocol §4): it adds up the gradients of its children, passes
+// the sums to its parent, and forwards downward messages to the addressed children. All its state
+// is soft: it may vanish, return or lose its memory at any moment without causing a wrong sum.
 //
 // The node itself only dispatches packets by type. pipeline.h decides, upward.h carries sums up,
 // downward.h forwards messages down, join_relay.h learns the trees, answers.h refuses, sweep.h
@@ -28,7 +28,8 @@ class SwitchNode {
   // An ICMP error about a packet to `whom`. A switch has no other place to send to, and its
   // children detach from it if need be, so it only counts the error.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
-  // A packet whose tag the driver does not accept (docs/protocol.md §2, *Keys*), without its tag.
+  // A packet whose tag the driver does not accept (docs/inside/protocol §2, *Keys*), without its
+  // tag.
   void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                   KeyProblem problem, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
@@ -37,7 +38,7 @@ class SwitchNode {
   // While set, every GRADIENT sent up carries ECN, because this switch's receive queue is long.
   void set_congested(bool congested) { state_.congested = congested; }
 
-  // From this call on, JOINs of unknown jobs are refused (docs/protocol.md §2, *Draining*).
+  // From this call on, JOINs of unknown jobs are refused (docs/inside/protocol §2, *Draining*).
   void drain() { state_.draining = true; }
   bool draining() const { return state_.draining; }
 

@@ -4,7 +4,7 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Gradients up and messages down through a whole switch (docs/protocol.md §4); pipeline_test.cc
+// Gradients up and messages down through a whole switch (docs/inside/protocol §4); pipeline_test.cc
 // tests the rows of the table.
 
 namespace atp::rig {

@@ -6,7 +6,7 @@
 #include "atp/core/dataplane/switch_jobs_test.h"
 
 // What jobs get of a switch's aggregators while they contend for them: their parts
-// (docs/protocol.md §4, *Sharing*, rules 1 to 3).
+// (docs/inside/protocol §4, *Sharing*, rules 1 to 3).
 
 namespace atp::rig {
 namespace {

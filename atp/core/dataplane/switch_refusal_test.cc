@@ -5,7 +5,7 @@
 #include "atp/core/dataplane/switch_rig_test.h"
 #include "atp/core/testing_quotas.h"
 
-// JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).
+// JOINs that a switch refuses (docs/inside/protocol §2, *Refusals*).
 
 namespace atp::rig {
 namespace {

@@ -7,7 +7,7 @@
 #include "atp/core/dataplane/switch_jobs_test.h"
 
 // How jobs share a switch's aggregators: first come, first served, by a static partition, or within
-// a quota (docs/protocol.md §4, *Sharing*). switch_parts_test.cc has what they get while they
+// a quota (docs/inside/protocol §4, *Sharing*). switch_parts_test.cc has what they get while they
 // contend.
 
 namespace atp::rig {

@@ -41,9 +41,9 @@ struct SwitchConfig {
 };
 
 // The queue that a link of a given rate would have, because a switch in user space cannot see the
-// real one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the
-// time at which it will be empty is its whole state. It marks and never delays; rate 0 never marks.
-// Like a real queue it is finite, so that even hours of overload are soon forgotten.
+// real one (docs/inside/protocol §4). It holds no packets: the bytes sent drain by the clock, so
+// the time at which it will be empty is its whole state. It marks and never delays; rate 0 never
+// marks. Like a real queue it is finite, so that even hours of overload are soon forgotten.
 class VirtualQueue {
  public:
   // Marks packets that would wait longer than `threshold`.

@@ -3,7 +3,7 @@
 #include "atp/core/dataplane/switch_rig_test.h"
 
 // How aggregators are freed without their PARAMETER, and what a full outbox costs
-// (docs/protocol.md §4).
+// (docs/inside/protocol §4).
 
 namespace atp::rig {
 namespace {

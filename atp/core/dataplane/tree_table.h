@@ -17,7 +17,7 @@
 #include "atp/wire/status.h"
 
 // The trees that pass through a switch: one per job, incarnation and stream range, made by the
-// first JOIN and dropped when its last lease has ended (docs/protocol.md §2). Soft state: if a
+// first JOIN and dropped when its last lease has ended (docs/inside/protocol §2). Soft state: if a
 // switch loses it, its workers lose a round trip but no result.
 //
 // Invariant: the entry is the membership in the form that the pipeline reads.

@@ -11,8 +11,8 @@
 #include "atp/core/server/float_pool.h"
 #include "atp/core/server/fragment_ring.h"
 
-// The sums of one job: its streams' fragments and the float path (docs/protocol.md §6). It is made
-// when all ranks have joined and holds all of the job's large memory.
+// The sums of one job: its streams' fragments and the float path (docs/inside/protocol §6). It is
+// made when all ranks have joined and holds all of the job's large memory.
 //
 // A fragment becomes complete exactly once, when its bitmap holds every rank of the job. Its values
 // and next index are then final, and repeats of its PARAMETER differ in ECN at most. A fragment of

@@ -161,7 +161,7 @@ void Aggregation::describe(ServerTurn& turn, const atp_header& header, const Cau
   next_timeout_ = std::min(next_timeout_, turn.now);
 }
 
-// docs/protocol.md §6, *Waiting for*, rules 4 and 5.
+// docs/inside/protocol §6, *Waiting for*, rules 4 and 5.
 RankSet Aggregation::crossed_with(const Downlink& down, std::size_t stream,
                                   const Fragment& fragment) const {
   const ServerTurn& turn = down.turn();

@@ -4,7 +4,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// What a GRADIENT does to its fragment (docs/protocol.md §6).
+// What a GRADIENT does to its fragment (docs/inside/protocol §6).
 
 namespace atp {
 namespace {
@@ -53,8 +53,8 @@ TEST(Aggregation, AJobOfOneWorkerCompletesEveryPacket) {
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 50u);
 }
 
-// The rows of docs/protocol.md §6. Before each, sequence 3 has the contributions of ranks 0 and 1,
-// and sequences 0 … 2 are complete.
+// The rows of docs/inside/protocol §6. Before each, sequence 3 has the contributions of ranks 0 and
+// 1, and sequences 0 … 2 are complete.
 TestGradient packet_of(std::uint64_t sequence, const RankSet& from, std::uint8_t flags = 0,
                        std::uint32_t operation = kTestOperation, std::size_t value_count = 2) {
   TestGradient g;

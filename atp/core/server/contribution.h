@@ -4,9 +4,9 @@
 
 #include "atp/core/server/fragment.h"
 
-// What a GRADIENT means for its fragment (docs/protocol.md §6), decided from the fragment's state
-// and the packet's header alone, never from values. It is a pure function, so that the whole table
-// can be read and tested in one place.
+// What a GRADIENT means for its fragment (docs/inside/protocol §6), decided from the fragment's
+// state and the packet's header alone, never from values. It is a pure function, so that the whole
+// table can be read and tested in one place.
 //
 // The rule behind it: a sum holds each rank at most once (§7.1). Two sums may be added only if
 // their ranks are disjoint; one may replace another only if it holds strictly more ranks. Anything

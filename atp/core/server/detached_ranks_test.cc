@@ -2,7 +2,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// Which ranks are reached past the switches (docs/protocol.md §5, §6).
+// Which ranks are reached past the switches (docs/inside/protocol §5, §6).
 
 namespace atp {
 namespace {

@@ -8,9 +8,9 @@
 
 // Sends one job's messages to its ranks. A message is written once. It goes to each child with an
 // addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and directly
-// to the ranks that are not attached, because a dead switch forwards nothing (docs/protocol.md §6).
-// Its bitmap names all addressed ranks; a child takes those behind it. The answer to a packet that
-// came directly from a worker goes directly back as well.
+// to the ranks that are not attached, because a dead switch forwards nothing (docs/inside/protocol
+// §6). Its bitmap names all addressed ranks; a child takes those behind it. The answer to a packet
+// that came directly from a worker goes directly back as well.
 //
 // A Downlink lives for one turn and refers to its arguments; it is never stored.
 

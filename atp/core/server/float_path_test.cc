@@ -11,7 +11,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// Fragments that overflowed (docs/protocol.md §6, *Overflow*).
+// Fragments that overflowed (docs/inside/protocol §6, *Overflow*).
 
 namespace atp {
 namespace {

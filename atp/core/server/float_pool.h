@@ -8,7 +8,7 @@
 #include "atp/base/zeroed_array.h"
 #include "atp/wire/exact_sum.h"
 
-// Memory of the float path (docs/protocol.md §6): F slots with one exact sum per value of a
+// Memory of the float path (docs/inside/protocol §6): F slots with one exact sum per value of a
 // fragment, and many small slots for fragments of a few values (metrics, norms, counts). A fragment
 // of floats takes a slot. If none is free, it waits in a queue, first come, first served, and its
 // workers are asked again in turn. So the memory is fixed when the job is made, and grows neither

@@ -24,9 +24,9 @@ enum class FragmentMode : std::uint8_t {
   kComplete,           // values, flags, magnitude and next index are final
 };
 
-// What the server does about a stalled fragment (docs/protocol.md §6, H7, H16). It sends FLUSH once
-// per switch level, because a level with a partial sum turns the FLUSH into that sum and does not
-// forward it. When the flushed sums have had time to arrive, it sends NACK to the ranks still
+// What the server does about a stalled fragment (docs/inside/protocol §6, H7, H16). It sends FLUSH
+// once per switch level, because a level with a partial sum turns the FLUSH into that sum and does
+// not forward it. When the flushed sums have had time to arrive, it sends NACK to the ranks still
 // missing. Then it starts over, after a pause that doubles. So a stall without loss is resolved
 // without waiting for W workers' timers, and a peer that is merely late costs a few small packets.
 struct StallState {

@@ -8,7 +8,7 @@
 #include "atp/core/server/fragment.h"
 #include "atp/wire/packet_view.h"
 
-// The fragments of one stream that the server holds: a ring of 2·Wmax (docs/protocol.md §6).
+// The fragments of one stream that the server holds: a ring of 2·Wmax (docs/inside/protocol §6).
 //
 // A worker sends sequence s only when it has the PARAMETER of every sequence ≤ s − Wmax. So once s
 // is complete, all workers hold the results up to s − Wmax, and the server forgets these (H18). If

@@ -5,7 +5,7 @@
 #include "atp/core/testing_drops.h"
 
 // Packets that no honest member sends: the server survives them, every sum stays right, and each
-// dropped packet increments exactly one drop counter (docs/protocol.md §7).
+// dropped packet increments exactly one drop counter (docs/inside/protocol §7).
 
 namespace atp {
 namespace {

@@ -16,9 +16,9 @@
 #include "atp/core/server/server_turn.h"
 
 // One job, or rather one stream range of one incarnation of it, with a tree of its own
-// (docs/protocol.md §2). It is *joining* until all ranks have joined. Then its terms are fixed, the
-// memory for its sums is allocated, and every JOIN gets a JOIN_ACK on the path that it came by. It
-// ends when every rank has left or is lost, or, while joining, when all leases have ended. Three
+// (docs/inside/protocol §2). It is *joining* until all ranks have joined. Then its terms are fixed,
+// the memory for its sums is allocated, and every JOIN gets a JOIN_ACK on the path that it came by.
+// It ends when every rank has left or is lost, or, while joining, when all leases have ended. Three
 // source files: job_joining.cc (how ranks join), job_leaving.cc (how they leave or detach), job.cc
 // (the rest).
 

@@ -1,4 +1,4 @@
-// How ranks join, and which JOINs are rejected (docs/protocol.md §2).
+// How ranks join, and which JOINs are rejected (docs/inside/protocol §2).
 #include <algorithm>
 #include <new>
 

@@ -1,4 +1,4 @@
-// Leases, leaving and detaching (docs/protocol.md §2, §6).
+// Leases, leaving and detaching (docs/inside/protocol §2, §6).
 #include <algorithm>
 
 #include "atp/core/server/job.h"
@@ -9,7 +9,7 @@ void Job::end_leases(ServerTurn& turn) {
   const RankSet first = members_.expire(turn.now);
   RankSet ended = first;
   // Ranks that fell silent together sent their last JOINs at different times. The job is over, and
-  // the others should hear of all of them (docs/protocol.md §6, *Leases*).
+  // the others should hear of all of them (docs/inside/protocol §6, *Leases*).
   if (!ended.empty() && !joining()) {
     ended |= members_.expire(turn.now + turn.config.timing.lease / 4);
   }

@@ -5,7 +5,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// How the ranks of a job join (docs/protocol.md §2).
+// How the ranks of a job join (docs/inside/protocol §2).
 
 namespace atp {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// How ranks are lost or leave, and how a job ends (docs/protocol.md §2, §6).
+// How ranks are lost or leave, and how a job ends (docs/inside/protocol §2, §6).
 
 namespace atp {
 namespace {

@@ -156,7 +156,8 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kStreams, 8, 9}));
 }
 
-// docs/protocol.md §5, *Blocks*: in 16 bits, the classes of 128 ranks would run into each other.
+// docs/inside/protocol §5, *Blocks*: in 16 bits, the classes of 128 ranks would run into each
+// other.
 TEST(Limits, AJobWithMoreRanksThan16BitsAllowIsRefusedWithThatFormatAlone) {
   using enum NumberFormat;
   struct Row {
@@ -189,7 +190,7 @@ TEST(Limits, AJobWithMoreRanksThan16BitsAllowIsRefusedWithThatFormatAlone) {
   }
 }
 
-// docs/protocol.md §6, *Overflow*.
+// docs/inside/protocol §6, *Overflow*.
 TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnButAtMost1024) {
   const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {
     return FragmentRing::bytes_needed(wmax, 100) +

@@ -10,8 +10,8 @@
 #include "atp/core/turn.h"
 #include "atp/wire/join.h"
 
-// The ranks of a job, and the paths by which the server reaches them (docs/protocol.md §2). A rank
-// has two leases: one renewed by its JOINs through the tree (they show the child that it is
+// The ranks of a job, and the paths by which the server reaches them (docs/inside/protocol §2). A
+// rank has two leases: one renewed by its JOINs through the tree (they show the child that it is
 // behind), one by its straight JOINs (they show its own endpoint, the path around all switches).
 // While only the second runs, the rank is *detached*; when both have ended, it is *lost*.
 //

@@ -5,7 +5,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// JOINs that are rejected (docs/protocol.md §2, *Refusals*).
+// JOINs that are rejected (docs/inside/protocol §2, *Refusals*).
 
 namespace atp {
 namespace {

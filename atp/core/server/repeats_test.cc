@@ -5,7 +5,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// What the server repeats, and to whom (docs/protocol.md §6).
+// What the server repeats, and to whom (docs/inside/protocol §6).
 
 namespace atp {
 namespace {

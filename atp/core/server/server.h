@@ -16,7 +16,7 @@
 #include "atp/core/server/server_turn.h"
 
 // The parameter server: root of every tree, and the only node that decides that a fragment is
-// complete (docs/protocol.md §6). It holds a table of jobs and passes each packet to its job. A
+// complete (docs/inside/protocol §6). It holds a table of jobs and passes each packet to its job. A
 // packet without a job is dropped, counted under a name of its own and, if that helps an honest
 // sender, answered. The rules of a job are in job.h and aggregation.h.
 //
@@ -36,7 +36,8 @@ class Server {
   // An ICMP error about a packet to `whom`. It is only counted: JOINs and leases alone decide
   // whether a rank is detached or lost.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
-  // A packet whose tag the driver does not accept (docs/protocol.md §2, *Keys*), without its tag.
+  // A packet whose tag the driver does not accept (docs/inside/protocol §2, *Keys*), without its
+  // tag.
   void refuse_key(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                   KeyProblem problem, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
@@ -46,7 +47,7 @@ class Server {
   // packets (H36).
   void set_congested(bool congested) { congested_ = congested; }
 
-  // From this call on, JOINs of unknown jobs are refused (docs/protocol.md §2, *Draining*).
+  // From this call on, JOINs of unknown jobs are refused (docs/inside/protocol §2, *Draining*).
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
 

@@ -7,7 +7,7 @@
 #include "atp/wire/status.h"
 
 // Everything that a parameter server counts. Each dropped packet increments exactly one of the
-// drop_* counters (docs/protocol.md §7.4).
+// drop_* counters (docs/inside/protocol §7.4).
 
 namespace atp {
 

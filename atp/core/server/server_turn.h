@@ -39,7 +39,7 @@ struct ServerConfig {
   bool operator==(const ServerConfig&) const = default;
 };
 
-// What all ranks of a job agree on (docs/protocol.md §2).
+// What all ranks of a job agree on (docs/inside/protocol §2).
 struct JobTerms {
   JobKey key;
   std::uint16_t first_stream = 0;

@@ -8,8 +8,8 @@
 #include "atp/base/time.h"
 #include "atp/wire/endpoint.h"
 
-// Which ranks are behind which child at one node of one tree (docs/protocol.md §2): soft state that
-// JOINs renew and that expires by itself. Switch and server hold one per job and stream range.
+// Which ranks are behind which child at one node of one tree (docs/inside/protocol §2): soft state
+// that JOINs renew and that expires by itself. Switch and server hold one per job and stream range.
 //
 // Invariants: the children's ranks are disjoint (the newest JOIN of a rank decides its child);
 // attached() and detached() are disjoint and together hold exactly the ranks with a running lease;

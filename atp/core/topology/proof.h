@@ -9,7 +9,7 @@
 // Anybody can forge the source address of a JOIN, and members get packets that they did not ask
 // for. So a node tells whoever sends it a JOIN a number that it can compute itself, and that nobody
 // else can. A JOIN that repeats the number shows that its sender receives what is sent to its
-// address (docs/protocol.md §2, *Proof*). Nothing is stored for that.
+// address (docs/inside/protocol §2, *Proof*). Nothing is stored for that.
 
 namespace atp {
 

@@ -7,8 +7,8 @@
 
 #include "atp/wire/endpoint.h"
 
-// Which next hops a switch may send to (`--upstream`, docs/protocol.md §2). Without such a list, a
-// switch that obeys the route in a JOIN would be an open relay.
+// Which next hops a switch may send to (`--upstream`, docs/inside/protocol §2). Without such a
+// list, a switch that obeys the route in a JOIN would be an open relay.
 
 namespace atp {
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 
 // How many fragments a worker may have in flight to one server, over all its streams, while
-// aggregators are scarce (docs/protocol.md §5, *Room*). The first answer says how many aggregators
-// the job may have. COLLISION in the answers bounds the room, enough answers without lift the bound
-// again, and it is never much less than the job's part of the aggregators. The congestion window
-// counts bytes on links; this counts fragments, because each takes one aggregator, whatever its
-// size.
+// aggregators are scarce (docs/inside/protocol §5, *Room*). The first answer says how many
+// aggregators the job may have. COLLISION in the answers bounds the room, enough answers without
+// lift the bound again, and it is never much less than the job's part of the aggregators. The
+// congestion window counts bytes on links; this counts fragments, because each takes one
+// aggregator, whatever its size.
 
 namespace atp {
 
@@ -31,7 +31,7 @@ class AggregatorRoom {
   bool bounded() const { return fragments_ != kNoBound; }
   std::uint64_t fragments() const { return fragments_; }
 
-  // An answer says this about the job's part of the aggregators (docs/protocol.md §3, *Header*,
+  // An answer says this about the job's part of the aggregators (docs/inside/protocol §3, *Header*,
   // rule 8; 0: nothing).
   void on_part(std::uint8_t said) {
     if (said != said_ && said != 0) change_part(said);

@@ -14,7 +14,7 @@ namespace atp {
 
 // When the next JOIN (or LEAVE) of one path is due: at once, then at intervals that double from
 // join_first to join_last until one is answered, and again join_refresh after the last one sent
-// (docs/protocol.md §2). The `seed` tells the ranks apart, so that those that began at the same
+// (docs/inside/protocol §2). The `seed` tells the ranks apart, so that those that began at the same
 // time do not repeat theirs in step, and lose the same ones in a full queue each time (H38). Both
 // paths of a rank wait alike.
 class JoinSchedule {
@@ -79,8 +79,8 @@ class JoinSchedule {
   int prompted_ = 0;  // since it was answered or restarted
 };
 
-// Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,
-// *Detaching*).
+// Whether the worker is attached to its tree or sends directly to the server (docs/inside/protocol
+// §5, *Detaching*).
 class Attachment {
  public:
   // If only one direction of a link is dead, there may be no repeats by timer. Then the JOINs show

@@ -7,10 +7,10 @@
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/block_values.h"
 
-// Converts any range of a tensor's values in blocks to the wire's form and back (docs/protocol.md
-// §5, *Blocks*). The number that the ranks agreed on for a block decides how its values are written
-// and read. The arithmetic of one block is in wire/block_values.h. Jobs with a server and rings
-// both use this.
+// Converts any range of a tensor's values in blocks to the wire's form and back
+// (docs/inside/protocol §5, *Blocks*). The number that the ranks agreed on for a block decides how
+// its values are written and read. The arithmetic of one block is in wire/block_values.h. Jobs with
+// a server and rings both use this.
 
 namespace atp {
 

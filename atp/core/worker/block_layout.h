@@ -10,8 +10,8 @@
 #include "atp/wire/block_values.h"
 #include "atp/wire/packet.h"
 
-// How the values of an operation are divided into blocks (docs/protocol.md §5, *Blocks*). Blocks
-// have 256 values and start again with each segment: a tensor of a coalesced operation, or a
+// How the values of an operation are divided into blocks (docs/inside/protocol §5, *Blocks*).
+// Blocks have 256 values and start again with each segment: a tensor of a coalesced operation, or a
 // parameter of a bucket. So no block mixes the values of two layers, where the smaller layer's
 // would be lost.
 

@@ -53,7 +53,7 @@ TEST(BlockLayout, OtherSegmentsHaveAnotherFingerprintAndASingleOneHasNone) {
   EXPECT_EQ(different.size(), 4u);
 }
 
-// The vectors of docs/protocol.md §5.
+// The vectors of docs/inside/protocol §5.
 TEST(BlockLayout, ItsFingerprintMatchesThePage) {
   EXPECT_EQ(BlockLayout(Lengths{300, 0, 1, 5000}).fingerprint(), 0x7a3e05ceu);
   EXPECT_EQ(BlockLayout(Lengths{1ULL << 33, 1ULL << 34}).fingerprint(), 0xba300f28u);

@@ -6,12 +6,12 @@
 #include "atp/core/worker/worker_api.h"
 
 // How many bytes a worker may have in flight to one server shard, over all its streams
-// (docs/protocol.md §5, *Congestion*; paper §3.7). The worker reports answers and losses, and
+// (docs/inside/protocol §5, *Congestion*; paper §3.7). The worker reports answers and losses, and
 // checks the window before each first transmission.
 //
 // It starts with 200 packets, at most 256 KiB, divided by the number of servers that the worker's
 // host sends to at once: they share its link. With whole windows to each, the queues of the links
-// fill up with one server's packets while another waits for its own (docs/performance.md,
+// fill up with one server's packets while another waits for its own (docs/results/performance.md,
 // *Network or ring*). Policy kAimd: slow start up to a threshold, then 1,500 bytes more per window.
 // A loss halves it, though not below the path's capacity, and ECN takes a fifth, once per window,
 // down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes

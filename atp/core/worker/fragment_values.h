@@ -7,7 +7,7 @@
 #include "atp/wire/fixed_point.h"
 
 // How a part of a tensor becomes the values of a GRADIENT, and how the values of a PARAMETER become
-// a part of the result (docs/protocol.md §5, *Numbers*). The arithmetic is in wire/ and
+// a part of the result (docs/inside/protocol §5, *Numbers*). The arithmetic is in wire/ and
 // block_codec.h; this decides which of it a fragment uses.
 
 namespace atp {

@@ -9,9 +9,9 @@
 #include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_counter.h"
 
-// Loss recovery of one stream (docs/protocol.md §5, *Loss*): which fragment is repeated, when, and
-// in which form. It decides from the window, the clock and the answers, and sends nothing itself:
-// the worker asks, sends if the outbox has room, and reports that it did.
+// Loss recovery of one stream (docs/inside/protocol §5, *Loss*): which fragment is repeated, when,
+// and in which form. It decides from the window, the clock and the answers, and sends nothing
+// itself: the worker asks, sends if the outbox has room, and reports that it did.
 
 namespace atp {
 

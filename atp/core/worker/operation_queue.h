@@ -55,7 +55,7 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-// The header's fingerprint of a collective (docs/protocol.md §5, *Fingerprint*; H31).
+// The header's fingerprint of a collective (docs/inside/protocol §5, *Fingerprint*; H31).
 inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& spec,
                                            std::uint8_t kind) {
   const std::uint32_t parts[] = {static_cast<std::uint32_t>(id),

@@ -2,7 +2,8 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// What a worker does about losses by the paper's rules (docs/protocol.md §5, *Loss*, 12 and 13).
+// What a worker does about losses by the paper's rules (docs/inside/protocol §5, *Loss*, 12 and
+// 13).
 
 namespace atp {
 namespace {

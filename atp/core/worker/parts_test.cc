@@ -132,7 +132,7 @@ TEST(OperationFingerprint, ChangesWithEverythingThatMustAgree) {
   EXPECT_EQ(different.size(), 3 + std::size(changes));
 }
 
-// The vectors of docs/protocol.md §5.
+// The vectors of docs/inside/protocol §5.
 TEST(OperationFingerprint, MatchesThePage) {
   EXPECT_EQ(operation_fingerprint(0, {.count = 1}, ATP_KIND_SUM_BLOCKS), 0x0da892feU);
   EXPECT_EQ(operation_fingerprint((1ULL << 32) + 7,

@@ -6,7 +6,7 @@
 #include "atp/base/time.h"
 
 // What the path to the server holds while its queues are empty: the bytes that it delivers in its
-// shortest round trip (docs/protocol.md §5, *Congestion*; TCP Westwood's estimate). A loss on a
+// shortest round trip (docs/inside/protocol §5, *Congestion*; TCP Westwood's estimate). A loss on a
 // path that is no more than full says nothing about congestion, so it does not cut the window
 // below that. While peers compute, little is delivered, and the capacity is small.
 

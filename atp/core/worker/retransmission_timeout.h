@@ -7,7 +7,7 @@
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
-// How long a worker waits before it repeats a fragment (docs/protocol.md §5, *Loss*).
+// How long a worker waits before it repeats a fragment (docs/inside/protocol §5, *Loss*).
 
 namespace atp {
 

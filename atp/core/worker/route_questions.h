@@ -8,7 +8,7 @@
 #include "atp/wire/join.h"
 
 // Which nodes of a worker's route answer *are you there*, all asked through the tree, so that a
-// node is not blamed for the one below it (docs/protocol.md §2, *Who is silent*). A round is a
+// node is not blamed for the one below it (docs/inside/protocol §2, *Who is silent*). A round is a
 // question to each; several rounds, because a question or its answer may be lost.
 
 namespace atp {

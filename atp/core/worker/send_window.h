@@ -8,9 +8,10 @@
 #include "atp/base/check.h"
 #include "atp/base/time.h"
 
-// The sequence space of one stream at a worker (docs/protocol.md §5, *Order*). First transmissions
-// go in sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So unanswered
-// sequences lie in [base, next) with next − base ≤ Wmax, and one ring of Wmax entries holds them.
+// The sequence space of one stream at a worker (docs/inside/protocol §5, *Order*). First
+// transmissions go in sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER.
+// So unanswered sequences lie in [base, next) with next − base ≤ Wmax, and one ring of Wmax entries
+// holds them.
 
 namespace atp {
 

@@ -20,11 +20,11 @@
 #include "atp/core/worker/worker_turn.h"
 
 // One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
-// sequence order, repeats the unanswered ones, and writes the sums that come back (docs/protocol.md
-// §2 and §5). Three source files: worker.cc (application and timers), worker_send.cc (transmissions
-// and repeats), worker_receive.cc. The rules have files of their own: membership in
-// worker_membership.h, repeats in loss_recovery.h, bytes in flight in congestion_window.h, and the
-// contents of fragments in fragment_values.h.
+// sequence order, repeats the unanswered ones, and writes the sums that come back
+// (docs/inside/protocol §2 and §5). Three source files: worker.cc (application and timers),
+// worker_send.cc (transmissions and repeats), worker_receive.cc. The rules have files of their own:
+// membership in worker_membership.h, repeats in loss_recovery.h, bytes in flight in
+// congestion_window.h, and the contents of fragments in fragment_values.h.
 //
 // Time advances only by the `now` that callers pass in. Any single loss is repaired without the
 // application noticing. Every operation ends with kCompleted or, in bounded time, with kFailed.

@@ -5,7 +5,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Detaching from the tree and returning to it (docs/protocol.md §5).
+// Detaching from the tree and returning to it (docs/inside/protocol §5).
 
 namespace atp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Joining, and joining again when a node has lost its tables (docs/protocol.md §2).
+// Joining, and joining again when a node has lost its tables (docs/inside/protocol §2).
 
 namespace atp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// How unanswered fragments are repeated (docs/protocol.md §5, *Loss*).
+// How unanswered fragments are repeated (docs/inside/protocol §5, *Loss*).
 
 namespace atp {
 namespace {

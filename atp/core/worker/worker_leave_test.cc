@@ -2,7 +2,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Leaving, and the lease (docs/protocol.md §2).
+// Leaving, and the lease (docs/inside/protocol §2).
 
 namespace atp {
 namespace {

@@ -1,4 +1,4 @@
-// How a worker joins, keeps its leases, and leaves (docs/protocol.md §2).
+// How a worker joins, keeps its leases, and leaves (docs/inside/protocol §2).
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {

@@ -13,10 +13,10 @@
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
 
-// A worker's membership of its job (docs/protocol.md §2; §5, *Detaching*): it joins on two paths,
-// keeps both leases alive, notices when the tree or the server falls silent, detaches, returns and
-// leaves. It sends JOIN, LEAVE and probes, no fragments: it returns each change to the worker,
-// which acts on it.
+// A worker's membership of its job (docs/inside/protocol §2; §5, *Detaching*): it joins on two
+// paths, keeps both leases alive, notices when the tree or the server falls silent, detaches,
+// returns and leaves. It sends JOIN, LEAVE and probes, no fragments: it returns each change to the
+// worker, which acts on it.
 
 namespace atp {
 

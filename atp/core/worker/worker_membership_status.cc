@@ -1,4 +1,4 @@
-// How a member reacts to each STATUS, and to nodes of another version (docs/protocol.md §3.2).
+// How a member reacts to each STATUS, and to nodes of another version (docs/inside/protocol §3.2).
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {

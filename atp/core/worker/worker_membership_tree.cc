@@ -1,5 +1,5 @@
 // Decides whether the tree works: what shows that it does, when it is suspected, and when the
-// worker detaches and returns (docs/protocol.md §5, *Detaching*).
+// worker detaches and returns (docs/inside/protocol §5, *Detaching*).
 #include <utility>
 
 #include "atp/core/worker/worker_membership.h"

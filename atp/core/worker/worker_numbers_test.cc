@@ -1,4 +1,4 @@
-// The formats in which an operation travels (docs/protocol.md §5, *Numbers*).
+// The formats in which an operation travels (docs/inside/protocol §5, *Numbers*).
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Handles downward packets: PARAMETER, NACK, STATUS and JOIN_ACK (docs/protocol.md §5).
+// Handles downward packets: PARAMETER, NACK, STATUS and JOIN_ACK (docs/inside/protocol §5).
 #include <algorithm>
 
 #include "atp/core/worker/worker.h"

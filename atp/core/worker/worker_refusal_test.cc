@@ -7,7 +7,7 @@
 #include "atp/core/worker/worker_script_test.h"
 
 // What turns down a JOIN: refusals, for want of room too, and nodes of other versions
-// (docs/protocol.md §2, *Refusals*, *No room*, *Draining*).
+// (docs/inside/protocol §2, *Refusals*, *No room*, *Draining*).
 
 namespace atp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// What a worker sends while aggregators are scarce (docs/protocol.md §5, *Room*).
+// What a worker sends while aggregators are scarce (docs/inside/protocol §5, *Room*).
 
 namespace atp {
 namespace {

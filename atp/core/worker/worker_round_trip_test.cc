@@ -2,7 +2,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Which answers count as round-trip samples (docs/protocol.md §5, *Loss*).
+// Which answers count as round-trip samples (docs/inside/protocol §5, *Loss*).
 
 namespace atp {
 namespace {

@@ -1,4 +1,4 @@
-// First transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
+// First transmissions and repeats (docs/inside/protocol §5, *Order* and *Loss*).
 #include <numeric>
 
 #include "atp/core/worker/worker.h"

@@ -5,8 +5,8 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Who is silent: the server, or the first node of the tree that does not answer (docs/protocol.md
-// §2, *Who is silent* and *Silence of the server*).
+// Who is silent: the server, or the first node of the tree that does not answer
+// (docs/inside/protocol §2, *Who is silent* and *Silence of the server*).
 
 namespace atp {
 namespace {

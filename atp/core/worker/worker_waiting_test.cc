@@ -6,7 +6,7 @@
 #include "atp/core/worker/worker_script_test.h"
 
 // What a worker reports about the ranks that it waits for, and what it tells the server about its
-// operation (docs/protocol.md §6, *Waiting for*).
+// operation (docs/inside/protocol §6, *Waiting for*).
 
 namespace atp {
 namespace {

@@ -14,10 +14,11 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/status.h"
 
-// The tags at the end of a job's packets (docs/protocol.md §2, *Keys*): the event loop checks and
-// removes them before it passes a packet to its node, and adds them to what the node sends. So the
-// core sees packets without tags, and the same rules hold with and without keys. What the core of a
-// node sees in their place is the tenant's number (ATP_AT_TENANT), which is part of a job's key.
+// The tags at the end of a job's packets (docs/inside/protocol §2, *Keys*): the event loop checks
+// and removes them before it passes a packet to its node, and adds them to what the node sends. So
+// the core sees packets without tags, and the same rules hold with and without keys. What the core
+// of a node sees in their place is the tenant's number (ATP_AT_TENANT), which is part of a job's
+// key.
 //
 // Usage, on the loop's thread alone:
 //

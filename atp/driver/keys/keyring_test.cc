@@ -432,8 +432,8 @@ TEST(Keyring, ARankWithTheKeysOfItsJobsSpeaksInThemAlone) {
   EXPECT_EQ(rank.of_tenant(0), Quota{}) << "only nodes have tenants";
 }
 
-// Written from docs/protocol.md §2, *Keys*; the values are Python's hashlib.blake2b, and SipHash's
-// reference vectors for the hash itself.
+// Written from docs/inside/protocol §2, *Keys*; the values are Python's hashlib.blake2b, and
+// SipHash's reference vectors for the hash itself.
 TEST(Mac, AgreesWithOtherImplementations) {
   PacketKey key;
   for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::uint8_t>(i);

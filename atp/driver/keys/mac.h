@@ -8,7 +8,7 @@
 
 #include "atp/base/result.h"
 
-// The keyed hashes of docs/protocol.md §2, *Keys*, computed by libsodium.
+// The keyed hashes of docs/inside/protocol §2, *Keys*, computed by libsodium.
 //
 // SipHash-2-4 is its cheapest hash that needs no fresh number for each packet: 0.7 µs for a packet
 // of 1440 bytes, where BLAKE2b takes 2.0 and HMAC-SHA-256 7.4. (GMAC, which needs such a number,

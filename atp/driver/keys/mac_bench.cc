@@ -1,4 +1,4 @@
-// What the tag of a packet costs: docs/operations.md, *Keys*.
+// What the tag of a packet costs: docs/operate/operations.md, *Keys*.
 #include <benchmark/benchmark.h>
 
 #include <vector>

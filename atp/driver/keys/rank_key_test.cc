@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The example of docs/protocol.md §2, *Keys*.
+// The example of docs/inside/protocol §2, *Keys*.
 Tenant vision() {
   Tenant tenant{.name = "vision"};
   for (std::size_t i = 0; i < tenant.key.size(); ++i) tenant.key[i] = static_cast<std::uint8_t>(i);

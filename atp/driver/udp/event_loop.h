@@ -41,7 +41,7 @@
 // packet that wakes an idle node costs three calls: ppoll, recvmmsg and sendmmsg.
 //
 // With a Keyring the loop checks the tag of each packet that comes and adds one to each that goes;
-// the node sees neither (docs/protocol.md §2, *Keys*).
+// the node sees neither (docs/inside/protocol §2, *Keys*).
 //
 // A node's time passes only while its thread can run (RunningClock).
 //

@@ -1,7 +1,7 @@
 // All-reduces of jobs over ns-3's links. The rules of the protocol that decide when packets are
-// sent are stated here a second time, from docs/protocol.md §4 to §6: workers join; a switch and
-// the server sum a fragment once every child has sent it; the answer goes back down the tree; and a
-// worker has a window. There are no losses and no collisions here.
+// sent are stated here a second time, from docs/inside/protocol §4 to §6: workers join; a switch
+// and the server sum a fragment once every child has sent it; the answer goes back down the tree;
+// and a worker has a window. There are no losses and no collisions here.
 
 #include <algorithm>
 #include <cstdio>

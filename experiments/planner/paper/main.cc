@@ -14,17 +14,17 @@
 #include "experiments/planner/paper/paper_rows.h"
 
 // The figures and tables of the paper that need no GPU: the paper's numbers, the planner's, and why
-// they differ. With --out also the plots of docs/planner.md.
+// they differ. With --out also the plots of docs/plan/planner.md.
 
 namespace atp {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
   build/release/bin/planner_paper
-  build/release/bin/planner_paper --out docs/planner
+  build/release/bin/planner_paper --out docs/plan/planner
       with the plots
   build/release/bin/planner_paper --markdown
-      the table of docs/planner.md)";
+      the table of docs/plan/planner.md)";
 
 struct PaperOptions {
   bool markdown = false;

@@ -5,8 +5,8 @@
     mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")   # or init_mesh(4, 2)
     model = parallelize(model)
 
-docs/tensor-parallel.md has a complete program, and lists what is sent where. `atp.planner` chooses
-the mesh. The algorithm is from Cheng, Liu, Du and You, "ATP: Adaptive Tensor Parallelism
+docs/plan/tensor-parallel.md has a complete program, and lists what is sent where. `atp.planner`
+chooses the mesh. The algorithm is from Cheng, Liu, Du and You, "ATP: Adaptive Tensor Parallelism
 for Foundation Models"; its sections are cited as §.
 """
 

@@ -54,7 +54,7 @@ def parallelize(
         chunks: the number of parts of a batch; one computes while others communicate (paper §4.1;
             2 or 4 are usual). With more than one, the model's modules need `steps`.
         dtensors: the parameters become torch's DTensors on the mesh, for fully_shard,
-            torch.distributed.checkpoint and other users of DTensors (docs/tensor-parallel.md).
+            torch.distributed.checkpoint and other users of DTensors (docs/plan/tensor-parallel.md).
         patience: how long to wait for the other ranks.
 
     Returns:

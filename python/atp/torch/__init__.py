@@ -9,14 +9,14 @@ All-reduces of dense tensors go through the switches and the server that the rou
 or through shared memory if all ranks are on one host: sums and averages of float32, bfloat16 and
 float16, sums of integers, maxima and minima. They are added as integers or exactly. Everything else
 goes over TCP connections between ranks, and is added in a fixed order. All ranks get the same bits
-in every run, and a result depends only on its inputs (docs/torch.md).
+in every run, and a result depends only on its inputs (docs/use/torch.md).
 
 With DistributedDataParallel, register atp.torch.ddp_hook: it passes on where one parameter's
 gradient ends and the next one's begins.
 
 Without a route, and for sums for which it is faster, a group uses a ring: its ranks sum over TCP
 from neighbour to neighbour, with no switch and no server. Options(algorithm="ring") chooses it for
-all sums, reduce-scatters and all-gathers (docs/torch.md).
+all sums, reduce-scatters and all-gathers (docs/use/torch.md).
 """
 
 import torch
@@ -28,7 +28,7 @@ from atp._torch_series import TORCH_SERIES
 if ".".join(torch.__version__.split(".")[:2]) != TORCH_SERIES:
     raise ImportError(
         f"atp.torch was built for torch {TORCH_SERIES}, but torch {torch.__version__} is "
-        "installed; build it again for this one (docs/torch.md, Versions), or install "
+        "installed; build it again for this one (docs/use/torch.md, Versions), or install "
         f"torch=={TORCH_SERIES}.*"
     )
 

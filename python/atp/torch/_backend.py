@@ -14,7 +14,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"atp's torch extension cannot be loaded ({error}). In a checkout, build it with `make "
-        "build`; otherwise reinstall atp (docs/packages.md): pip install --force-reinstall "
+        "build`; otherwise reinstall atp (docs/use/packages.md): pip install --force-reinstall "
         "--no-deps --no-cache-dir ..."
     ) from error
 

@@ -1,4 +1,4 @@
-"""The keys of a group's packets, and how ranks without a key file get them (docs/operations.md).
+"""The keys of a group's packets, and how ranks without any get them (docs/operate/operations.md).
 
 A rank with a key file (ATP_KEY_FILE) makes the keys of any job of its tenant. If rank 0 of a group
 has one and others have none, it gives them the keys of the group's job through the store: never

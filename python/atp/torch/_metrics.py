@@ -1,4 +1,4 @@
-"""ATP_METRICS=ADDR:PORT: serves this rank's counters to Prometheus over HTTP (docs/metrics.md)."""
+"""ATP_METRICS=ADDR:PORT: serves this rank's counters to Prometheus (docs/operate/metrics.md)."""
 
 import atexit
 import os
@@ -84,7 +84,7 @@ def name_of(counter: str) -> str:
 
 
 def table() -> str:
-    """The ranks' table in docs/metrics.md."""
+    """The ranks' table in docs/operate/metrics.md."""
     rows = [(name, *about) for name, about in METRICS.items()]
     rows += [(name_of(counter), "counter", "group", what) for counter, what in COUNTERS.items()]
     lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]

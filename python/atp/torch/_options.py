@@ -5,7 +5,7 @@ import datetime
 import math
 import os
 
-_VALUES_MAX = 2226  # docs/protocol.md §3
+_VALUES_MAX = 2226  # docs/inside/protocol §3
 _MOST_RANKS_OF_INT16 = 64
 _ALGORITHMS = ("auto", "innetwork", "ring")
 _DIGEST_EVERY_MAX = 10**9
@@ -43,7 +43,7 @@ class Options:
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
         server of the route; "ring", over TCP from rank to rank, with no route needed; or "auto",
-        the faster of the two for each operation, or the only possible one (docs/torch.md).
+        the faster of the two for each operation, or the only possible one (docs/use/torch.md).
         Default: ATP_ALGORITHM, else "auto".
     route: "HOST:PORT,...", the switches upward and the server last. Default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
@@ -65,7 +65,8 @@ class Options:
         (0 or 1), else False. scale, wire and exact must be the same on every rank; they do not
         affect integers, maxima and minima, and on a ring only all-reduces of float32.
     congestion: "aimd", the window follows ECN and loss; for comparisons "none", a fixed window, or
-        "paper", the rules of the paper (docs/sharing.md). Default: ATP_CONGESTION, else "aimd".
+        "paper", the rules of the paper (docs/results/sharing.md). Default: ATP_CONGESTION, else
+        "aimd".
     timeout: how long an all-reduce may take, from its call to its end. Default: ATP_TIMEOUT
         (seconds), else the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group have met.

@@ -128,7 +128,7 @@ def write_flight_records(folder: str | os.PathLike | None = None) -> list[str]:
     """Writes what this rank did last to one file per rank of this process; returns their paths.
 
     folder: where to write them; by default the folder of ATP_FLIGHT_RECORDER. `atp report FOLDER`
-        merges the files of all ranks (docs/flight-recorder.md).
+        merges the files of all ranks (docs/operate/flight-recorder.md).
     """
     return _C.write_records(folder=os.fspath(folder) if folder is not None else "")
 

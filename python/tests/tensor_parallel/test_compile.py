@@ -1,4 +1,4 @@
-"""What docs/tensor-parallel.md says about torch.compile is true."""
+"""What docs/plan/tensor-parallel.md says about torch.compile is true."""
 
 import torch
 from torch._dynamo.exc import Unsupported

@@ -1,4 +1,4 @@
-"""The programs in docs/tensor-parallel.md run."""
+"""The programs in docs/plan/tensor-parallel.md run."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from atp.tensor_parallel import init_mesh
 from ..network import PROGRAM
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-DOCUMENT = (REPOSITORY / "docs" / "tensor-parallel.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "plan" / "tensor-parallel.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rules of docs/protocol.md, each left out in one place, by hand: no operator would do that."""
+"""Rules of docs/inside/protocol, each left out in one place, by hand: no operator would do that."""
 
 from tools.mutants.semantic import (
     keys,

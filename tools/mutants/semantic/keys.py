@@ -1,4 +1,4 @@
-"""Rules about tenants (docs/protocol.md §2, *Keys*); tags are checked elsewhere, unmutated."""
+"""Rules about tenants (docs/inside/protocol §2, *Keys*); tags are checked elsewhere, unmutated."""
 
 from tools.mutants.mutant import Rule
 

@@ -1,4 +1,4 @@
-"""Rules about the format and numbers (docs/protocol.md §3 and §5, *Numbers*)."""
+"""Rules about the format and numbers (docs/inside/protocol §3 and §5, *Numbers*)."""
 
 from tools.mutants.mutant import Rule
 

@@ -1,4 +1,4 @@
-"""Rules about a fragment's places at a switch and a job's part of them (docs/protocol.md §4)."""
+"""A fragment's places at a switch and a job's part of them (docs/inside/protocol §4)."""
 
 from tools.mutants.mutant import Rule
 

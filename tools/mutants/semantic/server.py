@@ -1,4 +1,4 @@
-"""Rules about the server (docs/protocol.md §2 and §6)."""
+"""Rules about the server (docs/inside/protocol §2 and §6)."""
 
 from tools.mutants.mutant import Rule
 

@@ -1,4 +1,4 @@
-"""Rules about a switch (docs/protocol.md §2 and §4)."""
+"""Rules about a switch (docs/inside/protocol §2 and §4)."""
 
 from tools.mutants.mutant import Rule
 

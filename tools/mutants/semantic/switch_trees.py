@@ -1,4 +1,4 @@
-"""Rules about the trees of a switch: who is behind it (docs/protocol.md §2 and §4)."""
+"""Rules about the trees of a switch: who is behind it (docs/inside/protocol §2 and §4)."""
 
 from tools.mutants.mutant import Rule
 

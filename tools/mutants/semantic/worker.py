@@ -1,4 +1,4 @@
-"""Rules about a worker (docs/protocol.md §2 and §5)."""
+"""Rules about a worker (docs/inside/protocol §2 and §5)."""
 
 from tools.mutants.mutant import Rule
 

@@ -1,4 +1,4 @@
-"""Rules about how a worker joins, detaches and leaves (docs/protocol.md §2 and §5)."""
+"""Rules about how a worker joins, detaches and leaves (docs/inside/protocol §2 and §5)."""
 
 from tools.mutants.mutant import Rule
 

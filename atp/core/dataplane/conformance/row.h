@@ -5,7 +5,8 @@
 
 #include "atp/core/dataplane/pipeline.h"
 
-// A row of docs/protocol.md §4 as data: an aggregator, the packet that arrives, and the outcome.
+// A row of docs/inside/protocol §4 as data: an aggregator, the packet that arrives, and the
+// outcome.
 //
 // Unless a row says otherwise: the job is 1, its incarnation 2, the stream 3, the fragment 100, its
 // operation 4, and nobody has keys; ranks 0, 1 and 2 are members, all behind the sender; the time
