@@ -16,7 +16,7 @@ from tests.pages import REPOSITORY, all_pages, without_blocks
 from . import commands
 from .conftest import type_in
 
-PAGES = [page for page in all_pages() if page != "CHANGELOG.md"]
+PAGES = all_pages()
 TYPED = {
     "atp help environment",
     "atp help exit-codes",
