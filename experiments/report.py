@@ -47,12 +47,16 @@ def publish(path, rows, figure):
     """Writes `path`.csv, with a line per row, and `path`.svg, and prints their names."""
     table, picture = Path(f"{path}.csv"), Path(f"{path}.svg")
     table.parent.mkdir(parents=True, exist_ok=True)
-    with open(table, "w", newline="") as out:
+    write_table(table, rows)
+    save(figure, picture)
+    print(f"wrote {table}, {picture}")
+
+
+def write_table(path, rows):
+    with open(path, "w", newline="") as out:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    save(figure, picture)
-    print(f"wrote {table}, {picture}")
 
 
 def save(figure, path):

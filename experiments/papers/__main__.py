@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from experiments import report
 from experiments.papers import faults, page, store
 from experiments.papers.entry import Size
 from experiments.papers.registry import ENTRIES, find
@@ -69,6 +70,8 @@ def write_page(path, folder):
     for key in results:
         shutil.copyfile(folder / f"{key}.svg", pictures / f"{key}.svg")
     path.write_text(page.contents(results, pictures.name, faults.stored(folder)))
+    if results:
+        report.write_table(pictures / "checks.csv", page.checks(results))
     print(f"wrote {path}")
 
 

@@ -15,22 +15,22 @@ _INTRODUCTION = (
     "this page, and with `ARGS='--figure 14'` it runs one figure. The runs on this page took "
     "{minutes} minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick "
     "form, which measures less, in six. Each run checks the shape of its figure: which system is "
-    "ahead, where curves cross, and whether factors are within stated bands. A figure that needs a "
-    "Tofino or GPUs is marked *not shown*, and no number is made up for it. Where a paper's text "
-    "gives numbers, our picture includes them."
+    "ahead, where curves cross, and whether factors are within the bands of "
+    "[checks.csv]({pictures}/checks.csv). A figure that needs a Tofino or GPUs is *not shown*. "
+    "Where a paper's text gives numbers, our picture includes them."
 )
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "
-    "namespaces or on loopback. *Simulated* means the product's own worker, switch and server in a "
-    "simulated network; some of these figures have a second entry, by real processes. *Computed* "
-    "means arithmetic, on real gradients or by the planner. The *standard hosts* of simulated "
-    "figures have links of 100 Gbit/s with a delay of 1 µs, and need 18 ns per packet. A packet "
-    "has 62 values (362 bytes on the wire), and every sum is checked. The *static pool*, "
-    "*parameter servers* and *ring* are not the product, but separate models of SwitchML, BytePS "
-    "and Horovod. *The paper's rules* are the product with one aggregator for a fragment, first "
-    "come, first served, and without a room; its workers repeat, and halve their windows, as the "
-    "paper's do (docs/results/sharing.md). A *static partition* is the product with a region for "
-    "each job and, by these rules, a window of that size."
+    "namespaces or on loopback, and every element of every sum is checked. *Simulated* means the "
+    "product's own worker, switch and server in a simulated network; some of these figures have a "
+    "second entry, by real processes. *Computed* means arithmetic, on real gradients or by the "
+    "planner. The *standard hosts* of simulated figures have links of 100 Gbit/s with a delay of 1 "
+    "µs, and need 18 ns per packet. A packet has 62 values (362 bytes on the wire), and every sum "
+    "is checked. The *static pool*, *parameter servers* and *ring* are not the product, but "
+    "separate models of SwitchML, BytePS and Horovod. *The paper's rules* are the product with one "
+    "aggregator for a fragment, first come, first served, and without a room; its workers repeat, "
+    "and halve their windows, as the paper's do (docs/results/sharing.md). A *static partition* is "
+    "the product with a region for each job and, by these rules, a window of that size."
 )
 # Claim of the abstract or introduction, and the entry that answers it.
 HEADLINES = [
@@ -61,18 +61,6 @@ def item(name, text):
         f"* **{name}**: {spaced(text)}",
         120,
         subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def nested(text):
-    """An item of the list under an item."""
-    return textwrap.fill(
-        spaced(text),
-        120,
-        initial_indent="  * ",
-        subsequent_indent="    ",
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -111,19 +99,17 @@ def section(entry, found, pictures):
             "",
         ]
     form = "quick form" if found["quick"] else "full form"
-    held = [str(Check(**one)) for one in found["checks"]]
+    count = len(found["checks"])
+    checked = f"{count} check" + "s" * (count != 1) + (" hold" if count != 1 else " holds")
     lines += [
         item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
         item("set-up", entry.setup),
         item("why they differ", entry.why),
-        item("does the claim hold", verdict(entry, found)),
         item("spread", found["spread"]),
-        "* **checked by this run**:",
-        *[nested(one) for one in held],
         item(
             "run",
-            f"`.venv/bin/python -m experiments.papers --figure {entry.key}`, {form}, "
-            f"{found['seconds']:.0f} s, commit {found['commit']}",
+            f"`--figure {entry.key}`, {form}, {found['seconds']:.0f} s, commit {found['commit']}; "
+            + ("; ".join(map(str, store.failed(found))) or checked),
         ),
     ]
     return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
@@ -140,7 +126,7 @@ _FAULTS = (
 def faults_section(found):
     """`found`: by figure and fault, the checks that failed."""
     keys = list(found)
-    lines = ["", "## What the figures of sharing notice", "", wrapped(_FAULTS), ""]
+    lines = ["## What the figures of sharing notice", "", wrapped(_FAULTS), ""]
     lines += ["| the product has | " + " | ".join(f"Fig. {key}" for key in keys) + " |"]
     lines += ["|---" * (len(keys) + 1) + "|"]
     for fault in faults.FAULTS:
@@ -151,13 +137,27 @@ def faults_section(found):
     commits = [found[key].get("commit", "earlier") for key in keys]
     lines.append(f"| (run at commit) | {' | '.join(commits)} |")
     lines += ["", "Why a cell is blank:", ""]
+    whys = {}
     for key in keys:
         blank = [fault for fault in faults.FAULTS if found[key].get(fault) == []]
-        whys = {}
         for fault in blank:
-            whys.setdefault(faults.explanation(key, fault), []).append(fault)
-        lines += [item(f"Fig. {key}", f"{', '.join(names)}: {why}") for why, names in whys.items()]
-    return lines
+            whys.setdefault(faults.explanation(key, fault), {}).setdefault(key, []).append(fault)
+    for why, blank in whys.items():
+        by_faults = {}
+        for key, names in blank.items():
+            by_faults.setdefault(", ".join(names), []).append(key)
+        where = "; ".join(f"{names} (Fig. {', '.join(at)})" for names, at in by_faults.items())
+        lines += [item(where, why)]
+    return [*lines, ""]
+
+
+def checks(results):
+    """Every check of the stored results: a table's rows."""
+    return [
+        {"figure": key, "checked": one.what, "value": f"{one.value:.4g}", "expected": one.band}
+        for key, found in results.items()
+        for one in (Check(**each) for each in found["checks"])
+    ]
 
 
 def contents(results, pictures="papers", planted=None):
@@ -166,29 +166,31 @@ def contents(results, pictures="papers", planted=None):
     lines = [
         "# Both papers, figure by figure",
         "",
-        wrapped(_INTRODUCTION.format(minutes=round(took / 60))),
+        wrapped(_INTRODUCTION.format(minutes=round(took / 60), pictures=pictures)),
         "",
         wrapped(_STATES),
         "",
     ]
     by_key = {entry.key: entry for entry in ENTRIES}
     lines += ["## The headline claims", ""]
-    lines += ["| the papers say | does it hold here | ours | entry |", "|---|---|---|---|"]
+    lines += ["| the papers say | does it hold here | entry |", "|---|---|---|"]
     for claim, key in HEADLINES:
         found, entry = results.get(key), by_key[key]
         said = "not shown" if entry.run is None else verdict(entry, found)
-        ours = spaced(found["ours"]) if found else "–"
-        lines.append(f"| {claim} | {said} | {ours} | {anchor(entry)} |")
+        lines.append(f"| {claim} | {said} | {anchor(entry)} |")
     lines += ["", "## All entries", ""]
-    lines += ["| paper | figure | here | does the claim hold |", "|---|---|---|---|"]
-    lines += [
-        f"| {paper} | {anchor(e)} | {e.state.value} | {verdict(e, results.get(e.key))} |"
-        for paper, entries in (("in-network", INA), ("tensor", TP))
-        for e in entries
-    ]
+    above = {key for _, key in HEADLINES}
+    for name, entries in (("in-network", INA), ("tensor", TP)):
+        lines += [f"| {name} | here | does the claim hold |", "|---|---|---|"]
+        for entry in entries:
+            found = results.get(entry.key)
+            said = "see above" if entry.key in above else verdict(entry, found)
+            here = entry.state.value.removeprefix("shown ").strip("()")
+            lines.append(f"| {anchor(entry)} | {here} | {said} |")
+        lines.append("")
     lines += faults_section(planted) if planted else []
     for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
-        lines += ["", f"## {title}", ""]
+        lines += [f"## {title}", ""]
         for entry in entries:
             lines += section(entry, results.get(entry.key), pictures)
     return "\n".join(lines).rstrip() + "\n"

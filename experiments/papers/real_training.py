@@ -189,15 +189,14 @@ ENTRIES = [
     Entry(
         "11-real",
         "Fig. 11 by real processes, §5.3.1: time to accuracy with loss and few aggregators",
-        "As for Fig. 11: ATP needs as many epochs as BytePS, and reaches a given accuracy sooner. "
-        "(Loss and few aggregators are in Fig. 10 and 13, where the paper gives throughput.)",
+        "As for Fig. 11. (Loss and few aggregators are in Fig. 10 and 13, where the paper gives "
+        "throughput.)",
         State.REAL,
         "The model is small, and the links are 2,000 times slower. Ranks, switch and server share "
-        "two cores, so the times include what the processors need, and over ATP the switch and "
-        "the server need some too. With loss, a fragment over ATP arrives at a host ten times and "
-        "may be lost each time; one of Gloo's packets arrives once. In an earlier run, beside "
-        "other programs, ATP took 16.0 s with loss, Gloo 14.4, and with few aggregators both took "
-        "10.9.",
+        "two cores, so the times include what the processors need, and over ATP the switch and the "
+        "server need some too. With loss, a fragment over ATP arrives at a host ten times and may "
+        "be lost each time; one of Gloo's packets arrives once. Beside other programs, ATP took "
+        "16.0 s with loss, Gloo 14.4, and with few aggregators both took 10.9.",
         "A CNN of 207 thousand parameters trains on Fashion-MNIST with 64 images per step. Four "
         "ranks have links of 50 Mbit/s, switch and server five times that. The ranks train a model "
         "over ATP (32 bits) and one over Gloo, step by step in turn, with the same seed and the "

@@ -160,8 +160,7 @@ ENTRIES = [
         "namespaces of their own. The link runs at 20 Mbit/s with a queue of 40 kB, and a sum is "
         "128 kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. *The paper's rules* "
         "are workers with `ATP_CONGESTION=paper` and a switch with `--places 1 --first-come`. The "
-        "job alone and the job beside the flow run at the same time, in networks of their own. "
-        "Every element of every sum is checked.",
+        "job alone and the job beside the flow run at the same time, in networks of their own.",
         "together yes; the job keeps little more than half of its speed",
         figure_16a,
     ),
@@ -176,7 +175,7 @@ ENTRIES = [
         "packet per round trip; cubic's does not.",
         "Six workers, a switch, a server and a cubic flow from one worker run in network "
         "namespaces of their own. The link runs at 20 Mbit/s with a queue of 40 kB. *The paper's "
-        "rules* are as in Fig. 16a. Every element of every sum is checked.",
+        "rules* are as in Fig. 16a.",
         "yes; the job takes more than its share from the flow",
         figure_16b,
     ),
