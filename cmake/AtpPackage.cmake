@@ -17,7 +17,7 @@ install(CODE "
                   OUTPUT_FILE \"\${prefix}/share/doc/atp/copyright\" COMMAND_ERROR_IS_FATAL ANY)
 ")
 # The folders are the repository's, so the pages' links to each other work.
-install(DIRECTORY examples/topologies examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY examples/clusters examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py examples/03_elastic_ddp.py
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})

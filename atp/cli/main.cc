@@ -31,7 +31,7 @@ constexpr const char* kExamples = R"(Examples:
   atp server --listen 10.0.0.9:5500
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
       on two other machines: a server, and a switch that may send to it
-  atp plan best --topology cluster.yaml --model config.json
+  atp plan best --cluster cluster.yaml --model config.json
       find the device mesh for tensor parallelism on that cluster
 `atp help COMMAND` explains a command; `atp help` also covers routes, environment and exit-codes.
 Exit codes: 0 success, 1 the operation failed, 2 wrong usage.)";

@@ -107,9 +107,9 @@ std::string plan_json(const planner::Request& request, const planner::Plan& plan
   for (const planner::Sensitivity& change : plan.sensitivities) {
     json["what_would_change_it"].push_back(sensitivity_json(change));
   }
-  json["topology"] = request.interconnect.name;
+  json["cluster"] = request.interconnect.name;
   json["model"] = request.model.name;
-  json["workers"] = plan.best.mesh.size() * plan.best.data.replicas;
+  json["ranks"] = plan.best.mesh.size() * plan.best.data.replicas;
   json["layers"] = request.model.layers;
   json["mode"] = planner::to_string(request.options.mode);
   json["job_ranks"] = request.interconnect.job_ranks;

@@ -68,7 +68,7 @@ def main() -> int:
         return complain(problem)
 
     batch = ("--batch", text.BATCH, "--sequence", text.SEQUENCE, "--element-bytes", 4)
-    run(program, "plan", "best", "--topology", CLUSTER, "--model", CONFIG,
+    run(program, "plan", "best", "--cluster", CLUSTER, "--model", CONFIG,
         "--collectives", "ring", "--fused", *batch)  # fmt: skip
     result = measure(arguments.out, 4 if arguments.short else 40, library)
     picture = arguments.out / "demo_tp.png"

@@ -64,7 +64,7 @@ def measure():
             path = Path(folder, f"{exponent}.yaml")
             path.write_text(cluster_file(exponent))
             runs = [
-                run(starter, [program, "plan", "best", "--topology", str(path), *MODEL])
+                run(starter, [program, "plan", "best", "--cluster", str(path), *MODEL])
                 for _ in range(REPEATS)
             ]
             seconds = statistics.median(run[0] for run in runs)

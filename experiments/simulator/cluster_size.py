@@ -1,8 +1,8 @@
-"""Time and memory of the simulator by number of workers.
+"""Time and memory of the simulator by number of ranks.
 
     .venv/bin/python -m experiments.simulator.cluster_size [FOLDER]
 
-Runs `atp sim --workers N` three times per size, prints the medians, and writes cluster-size.csv and
+Runs `atp sim --ranks N` three times per size, prints the medians, and writes cluster-size.csv and
 cluster-size.svg into FOLDER (default: out/simulator). Each run checks every sum on every rank.
 """
 
@@ -17,9 +17,9 @@ SIZES = [32, 64, 128, 256, 512, 1024]
 REPEATS = 3
 
 
-def run(workers):
+def run(ranks):
     """The numbers of one run."""
-    command = [BUILD / "bin" / "atp", "sim", "--workers", str(workers)]
+    command = [BUILD / "bin" / "atp", "sim", "--ranks", str(ranks)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     (row,) = csv.DictReader(lines)
     return {name: float(value) for name, value in row.items()}
@@ -31,14 +31,14 @@ def median_of(runs):
 
 def plot(rows):
     figure, (time, memory) = plt.subplots(1, 2, figsize=(9, 3.6))
-    workers = [row["workers"] for row in rows]
+    ranks = [row["ranks"] for row in rows]
     for axes, name, label in (
         (time, "seconds", "seconds for one all-reduce"),
         (memory, "mib", "peak memory, MiB"),
     ):
-        axes.plot(workers, [row[name] for row in rows], marker="o")
+        axes.plot(ranks, [row[name] for row in rows], marker="o")
         axes.set(xlabel="workers, 32 to a rack", ylabel=label, xscale="log", yscale="log")
-        axes.set_xticks(workers, [f"{int(n):,}" for n in workers])
+        axes.set_xticks(ranks, [f"{int(n):,}" for n in ranks])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
     figure.suptitle("Simulating 100 fragments, every sum checked")
@@ -49,11 +49,11 @@ def plot(rows):
 def main():
     folder = report.parser(__doc__, "out/simulator").parse_args().folder
     rows = []
-    for workers in SIZES:
-        row = median_of([run(workers) for _ in range(REPEATS)])
+    for ranks in SIZES:
+        row = median_of([run(ranks) for _ in range(REPEATS)])
         rows.append(row)
         print(
-            f"{workers:5} workers in {row['racks']:2.0f} racks: {row['seconds']:6.2f} s, "
+            f"{ranks:5} ranks in {row['racks']:2.0f} racks: {row['seconds']:6.2f} s, "
             f"{row['mib']:5.0f} MiB, {row['packets']:9,.0f} packets, "
             f"{row['simulated_ms']:7.3f} ms of simulated time",
             flush=True,

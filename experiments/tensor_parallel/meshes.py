@@ -102,7 +102,7 @@ def measure(testbed: Testbed, rounds: int) -> list[dict]:
         (folder / "config.json").write_text(json.dumps(testbed.model()))
         words = [
             *(sys.executable, "-m", "atp.tensor_parallel.calibrate", "--compare"),
-            *("--topology", folder / "cluster.yaml", "--model", folder / "config.json"),
+            *("--cluster", folder / "cluster.yaml", "--model", folder / "config.json"),
             *("--batch", testbed.batch, "--sequence", testbed.sequence, "--rounds", rounds),
             *("--algorithm", "innetwork" if testbed.sums else "ring"),
             *("--json", folder / "result.json"),

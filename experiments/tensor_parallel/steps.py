@@ -51,7 +51,7 @@ class Testbed:
     chunks: int = 1
     sequence_parallel: bool = False
 
-    def topology(self) -> dict:
+    def cluster(self) -> dict:
         """Its cluster file."""
         levels = []
         for name, count, mbit in (
@@ -117,7 +117,7 @@ def measure(testbed: Testbed, rounds: int) -> dict:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         settings = {
-            "topology": testbed.topology(),
+            "cluster": testbed.cluster(),
             "model": testbed.model(),
             "batch": testbed.batch,
             "sequence": testbed.sequence,

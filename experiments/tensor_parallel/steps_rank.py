@@ -77,10 +77,10 @@ class Training:
         return slowest(time.perf_counter() - begin)
 
 
-def candidates(settings: dict, topology: dict, collectives: list[str]) -> list[Candidate]:
+def candidates(settings: dict, cluster: dict, collectives: list[str]) -> list[Candidate]:
     """Every feasible mesh with the cheapest of these collectives, the best prediction first."""
     answer = plan(
-        topology,
+        cluster,
         settings["model"],
         batch=settings["batch"],
         sequence=settings["sequence"],
@@ -98,14 +98,14 @@ def on_device(settings: dict, speeds: list[Device]) -> dict:
     products = statistics.median(speed.products for speed in speeds)
     memory = statistics.median(speed.memory for speed in speeds)
     device = {"products": f"{products / 1e9:.6g} GFLOP/s", "memory": f"{memory / 1e6:.6g} MB/s"}
-    return settings["topology"] | {"device": device}
+    return settings["cluster"] | {"device": device}
 
 
-def keyed(settings: dict, topology: dict) -> dict[tuple, Candidate]:
+def keyed(settings: dict, cluster: dict) -> dict[tuple, Candidate]:
     """The candidates of all settings of collectives by mesh and what runs there."""
     found: dict[tuple, Candidate] = {}
     for collectives in settings["collectives"]:
-        for one in candidates(settings, topology, collectives):
+        for one in candidates(settings, cluster, collectives):
             found.setdefault((one.mesh, one.collectives), one)
     return found
 
@@ -125,9 +125,9 @@ def run(settings: dict) -> dict:
                 measured[key].append(seconds)
     for training in runs.values():
         training.mesh.close()
-    topology = on_device(settings, speeds)
-    predicted = keyed(settings, topology)
-    best = candidates(settings, topology, settings["collectives"][-1])[0]
+    cluster = on_device(settings, speeds)
+    predicted = keyed(settings, cluster)
+    best = candidates(settings, cluster, settings["collectives"][-1])[0]
     entries = [
         {
             "mesh": key[0],
@@ -143,7 +143,7 @@ def run(settings: dict) -> dict:
     ]
     entries.sort(key=lambda entry: entry["predicted"])
     each = [dataclasses.astuple(speed) for speed in speeds]
-    return {"device": topology["device"], "speeds": each, "entries": entries}
+    return {"device": cluster["device"], "speeds": each, "entries": entries}
 
 
 def main(settings_file: str) -> None:

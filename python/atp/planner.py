@@ -2,7 +2,7 @@
 
     from atp.planner import plan
 
-    answer = plan("cluster.yaml", "config.json", world_size=8)
+    answer = plan("cluster.yaml", "config.json", ranks=8)
     answer.mesh            # (8, 1)
     answer.collectives     # ("aggregation", "none")
     answer.seconds         # of one layer, forward and backward
@@ -189,9 +189,9 @@ class Plan(Candidate):
     """Best first."""
     rejected: tuple[Rejected, ...]
     what_would_change_it: tuple[Change, ...]
-    topology: str
+    cluster: str
     model: str
-    workers: int
+    ranks: int
     layers: int
     mode: str
     volume: str
@@ -250,9 +250,9 @@ def core_spread(heads: int, kv_heads: int, mesh: tuple[int, int], batch: int) ->
 
 
 def plan(
-    topology: str | os.PathLike[str] | Mapping[str, Any],
+    cluster: str | os.PathLike[str] | Mapping[str, Any],
     model: str | os.PathLike[str] | Mapping[str, Any],
-    world_size: int | None = None,
+    ranks: int | None = None,
     *,
     batch: int = 4,
     sequence: int = 2048,
@@ -276,13 +276,13 @@ def plan(
     fully_shard: bool = False,
     data_collectives: Sequence[Collective] = ALL_COLLECTIVES,
 ) -> Plan:
-    """Plans tensor parallelism of `model` on `topology`.
+    """Plans tensor parallelism of `model` on `cluster`.
 
     Args:
-        topology: a cluster file, or its content as a mapping.
+        cluster: a cluster file, or its content as a mapping.
         model: a Hugging Face config.json of a gpt2 or llama, or its content as a mapping
             (`model.config.to_dict()`).
-        world_size: the number of ranks, which must be that of the devices; None: all devices.
+        ranks: their number, which must be that of the devices; None: all devices.
         batch, sequence: sequences per step, and tokens per sequence.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
         mode: "linkload", the load that all groups together put on every link, or the paper's
@@ -304,7 +304,7 @@ def plan(
         whole_logits: every rank gets all logits and computes the whole loss, as in these models.
         sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens;
             with whole_logits, only inside the layers.
-        hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
+        hosts, ranks_per_host: plan for these hosts of the cluster, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;
             "auto": as many as take the least time.
@@ -342,9 +342,9 @@ def plan(
         data_collectives=list(data_collectives),
         ranks_per_host=0 if ranks_per_host is None else _whole("ranks_per_host", ranks_per_host),
     )
-    size = 0 if world_size is None else _whole("world_size", world_size)
+    size = 0 if ranks is None else _whole("ranks", ranks)
     text = _planner.plan_json(
-        _description("topology", topology), _description("model", model), size, choices
+        _description("cluster", cluster), _description("model", model), size, choices
     )
     return _plan(json.loads(text))
 
@@ -435,9 +435,9 @@ def _plan(data: dict[str, Any]) -> Plan:
             )
             for c in data["what_would_change_it"]
         ),
-        topology=data["topology"],
+        cluster=data["cluster"],
         model=data["model"],
-        workers=data["workers"],
+        ranks=data["ranks"],
         layers=data["layers"],
         mode=data["mode"],
         volume=data["volume"],

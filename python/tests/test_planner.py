@@ -15,7 +15,7 @@ from atp.planner import Plan, core_spread, feasibility, plan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
-TOPOLOGIES = sorted((REPOSITORY / "examples" / "topologies").glob("*.yaml"))
+CLUSTERS = sorted((REPOSITORY / "examples" / "clusters").glob("*.yaml"))
 MODELS = sorted((REPOSITORY / "examples" / "models").glob("*.json"))
 GPT = {"model_type": "gpt2", "n_embd": 1024, "n_head": 16, "n_layer": 24}
 
@@ -46,17 +46,17 @@ def as_json(answer: Plan):
 
 
 def test_there_are_files_to_compare():
-    assert len(TOPOLOGIES) >= 5
+    assert len(CLUSTERS) >= 5
     assert len(MODELS) >= 2
 
 
 @pytest.mark.parametrize("mode", ["linkload", "paper"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda path: path.stem)
-def test_the_program_and_the_module_agree(topology, model, mode):
-    program = run_cli("--topology", topology, "--model", model, "--mode", mode, "--batch", 64)
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.stem)
+def test_the_program_and_the_module_agree(cluster, model, mode):
+    program = run_cli("--cluster", cluster, "--model", model, "--mode", mode, "--batch", 64)
     try:
-        answer = plan(topology, model, mode=mode, batch=64)
+        answer = plan(cluster, model, mode=mode, batch=64)
     except RuntimeError as error:
         assert program.returncode == 1
         assert str(error) in program.stderr
@@ -66,15 +66,15 @@ def test_the_program_and_the_module_agree(topology, model, mode):
 
 
 def test_every_option_reaches_the_planner():
-    topology, model = REPOSITORY / "examples/topologies/two-racks.yaml", MODELS[0]
+    cluster, model = REPOSITORY / "examples/clusters/two-racks.yaml", MODELS[0]
     program = run_cli(
-        *("--topology", topology, "--model", model, "--workers", 16, "--batch", 8),
+        *("--cluster", cluster, "--model", model, "--ranks", 16, "--batch", 8),
         *("--sequence", 512, "--element-bytes", 4, "--collectives", "ring,hierarchical"),
         *("--fused", "--count-norms", "--chunks", 2, "--device-memory", 1000),
         *("--attention-scores", "--sequence-parallel", "--by-heads", "--whole-logits"),
     )
     answer = plan(
-        topology,
+        cluster,
         model,
         16,
         batch=8,
@@ -95,13 +95,13 @@ def test_every_option_reaches_the_planner():
 
 
 def test_hosts_and_what_the_runtime_runs_reach_the_planner():
-    topology = REPOSITORY / "examples/topologies/four-equal-hosts.yaml"
+    cluster = REPOSITORY / "examples/clusters/four-equal-hosts.yaml"
     names = ["a3", "a1"]
     program = run_cli(
-        *("--topology", topology, "--model", MODELS[0], "--hosts", ",".join(names)),
+        *("--cluster", cluster, "--model", MODELS[0], "--hosts", ",".join(names)),
         *("--ranks-per-host", 1, "--runtime", "--collectives", "gloo"),
     )
-    answer = plan(topology, MODELS[0], hosts=names, ranks_per_host=1, runtime=True,
+    answer = plan(cluster, MODELS[0], hosts=names, ranks_per_host=1, runtime=True,
                   collectives=["gloo"])  # fmt: skip
     assert program.returncode == 0, program.stderr
     assert json.loads(program.stdout) == as_json(answer)
@@ -133,12 +133,12 @@ def two_racks() -> dict:
 
 
 def test_collectives_may_differ_by_dimension():
-    topology = REPOSITORY / "examples/topologies/flat-8.yaml"
-    answer = plan(topology, GPT, collectives=[["gloo"], ["ring"]])
+    cluster = REPOSITORY / "examples/clusters/flat-8.yaml"
+    answer = plan(cluster, GPT, collectives=[["gloo"], ["ring"]])
     found = {one.mesh: one.collectives for one in (answer, *answer.runners_up)}
     assert found[4, 2] == ("gloo", "ring")
     with pytest.raises(ValueError, match="or names for each of 2 dimensions"):
-        plan(topology, GPT, collectives=[["gloo"], ["ring"], ["ring"]])
+        plan(cluster, GPT, collectives=[["gloo"], ["ring"], ["ring"]])
 
 
 def test_a_mesh_that_cannot_run_a_model_has_reasons():
@@ -169,7 +169,7 @@ def test_a_step_is_timed_where_the_devices_speed_is_known():
 
 
 def test_the_papers_own_number_for_the_torus_can_be_had():
-    torus = REPOSITORY / "examples/topologies/fig7b.yaml"
+    torus = REPOSITORY / "examples/clusters/fig7b.yaml"
     corrected = plan(torus, GPT, mode="paper")
     assert corrected.mesh == (4, 4)
     uncorrected = plan(torus, GPT, mode="paper", point_to_point_correction=False)
@@ -179,48 +179,48 @@ def test_the_papers_own_number_for_the_torus_can_be_had():
 
 
 def test_descriptions_may_be_mappings():
-    topology = {
+    cluster = {
         "name": "flat",
         "levels": [
             {"name": "host", "count": 8, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
         ],
     }
-    answer = plan(topology, GPT, 8)
+    answer = plan(cluster, GPT, 8)
     assert answer.mesh == (4, 2)
     assert answer.collectives == ("ring", "ring")
     assert sorted(answer.ranks_by_position()) == list(range(8))
 
 
 @pytest.mark.parametrize(
-    ("topology", "model", "world_size", "texts"),
+    ("cluster", "model", "ranks", "texts"),
     [
         ("flat-8.yaml", GPT, 16, ["flat-8.yaml:6: levels:", "found 8 devices", "expected 16"]),
         ("nowhere.yaml", GPT, 8, ["nowhere.yaml", "No such file"]),
         ("flat-8.yaml", {"model_type": "bert"}, 8, ["<model>:2: model_type:", '"bert"']),
-        ({"levels": 3}, GPT, None, ["<topology>:2: levels:", "a list of levels"]),
-        ("flat-8.yaml", GPT, 0, ["world_size"]),
+        ({"levels": 3}, GPT, None, ["<cluster>:2: levels:", "a list of levels"]),
+        ("flat-8.yaml", GPT, 0, ["ranks"]),
     ],
 )
-def test_a_wrong_input_is_a_value_error_with_its_place(topology, model, world_size, texts):
-    if isinstance(topology, str):
-        topology = REPOSITORY / "examples" / "topologies" / topology
+def test_a_wrong_input_is_a_value_error_with_its_place(cluster, model, ranks, texts):
+    if isinstance(cluster, str):
+        cluster = REPOSITORY / "examples" / "clusters" / cluster
     with pytest.raises(ValueError) as error:
-        plan(topology, model, world_size)
+        plan(cluster, model, ranks)
     for text in texts:
         assert text in str(error.value)
 
 
 def test_options_are_checked():
-    topology = REPOSITORY / "examples/topologies/flat-8.yaml"
+    cluster = REPOSITORY / "examples/clusters/flat-8.yaml"
     with pytest.raises(ValueError, match="mode: found"):
-        plan(topology, GPT, mode="literal")  # type: ignore[arg-type]
+        plan(cluster, GPT, mode="literal")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="collectives: found"):
-        plan(topology, GPT, collectives=["tree"])  # type: ignore[list-item]
+        plan(cluster, GPT, collectives=["tree"])  # type: ignore[list-item]
     for mixed in ("ring", [["ring"], "ring"]):
         with pytest.raises(ValueError, match="expected names, or names for each of 2 dimensions"):
-            plan(topology, GPT, collectives=mixed)  # type: ignore[arg-type]
+            plan(cluster, GPT, collectives=mixed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch: found"):
-        plan(topology, GPT, batch=0)
+        plan(cluster, GPT, batch=0)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,8 @@ def test_options_are_checked():
             TypeError,
             "device_memory_gb: found 'big', expected a number",
         ),
-        ({"world_size": 8.0}, TypeError, "world_size: found 8.0, expected an int"),
-        ({"world_size": "8"}, TypeError, "world_size: found '8', expected an int"),
+        ({"ranks": 8.0}, TypeError, "ranks: found 8.0, expected an int"),
+        ({"ranks": "8"}, TypeError, "ranks: found '8', expected an int"),
         (
             {"batch": 2**31},
             ValueError,
@@ -255,20 +255,20 @@ def test_options_are_checked():
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_options_are_checked_as_the_program_checks_its_flags(options, error, text):
-    topology = REPOSITORY / "examples/topologies/flat-8.yaml"
+    cluster = REPOSITORY / "examples/clusters/flat-8.yaml"
     with pytest.raises(error) as raised:
-        plan(topology, GPT, **options)
+        plan(cluster, GPT, **options)
     assert text in str(raised.value)
 
 
 def test_names_may_be_in_any_script_but_not_control_the_terminal():
-    def topology(name):
+    def cluster(name):
         level = {"name": name, "count": 2, "kind": "switch", "bandwidth": "1 GB/s per direction"}
         return {"name": name, "levels": [level]}
 
-    assert plan(topology("caf\u00e9 \U0001f600"), GPT).topology == "caf\u00e9 \U0001f600"
-    with pytest.raises(ValueError, match="<topology>:2: name: .* without control characters"):
-        plan(topology("\x1b[31m"), GPT)
+    assert plan(cluster("caf\u00e9 \U0001f600"), GPT).cluster == "caf\u00e9 \U0001f600"
+    with pytest.raises(ValueError, match="<cluster>:2: name: .* without control characters"):
+        plan(cluster("\x1b[31m"), GPT)
 
 
 def test_types_are_shipped():
@@ -277,7 +277,7 @@ def test_types_are_shipped():
 
 def test_no_mesh_at_all_is_a_runtime_error_with_reasons():
     with pytest.raises(RuntimeError, match="does not divide the number of heads"):
-        plan(REPOSITORY / "examples/topologies/flat-8.yaml", {**GPT, "n_embd": 7, "n_head": 7})
+        plan(REPOSITORY / "examples/clusters/flat-8.yaml", {**GPT, "n_embd": 7, "n_head": 7})
 
 
 def test_torch_is_not_needed():

@@ -66,7 +66,7 @@ def _instructions(folder, fragments):
     profile = folder / f"callgrind.{fragments}"
     run(
         "valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
-        *(ATP, "sim", "--workers", 4, "--fragments", fragments),
+        *(ATP, "sim", "--ranks", 4, "--fragments", fragments),
     )  # fmt: skip
     table = run("callgrind_annotate", "--inclusive=yes", "--threshold=100", profile)
     return {
@@ -93,7 +93,7 @@ def packets_per_fragment():
     """With four workers below a rack's switch, and one switch above it: 4 + 1 + 1 and back."""
 
     def packets(fragments):
-        table = run(ATP, "sim", "--workers", 4, "--fragments", fragments).splitlines()
+        table = run(ATP, "sim", "--ranks", 4, "--fragments", fragments).splitlines()
         return int(dict(zip(table[0].split(","), table[1].split(","), strict=True))["packets"])
 
     return {"packets per fragment": (packets(MANY) - packets(FEW)) / (MANY - FEW)}

@@ -211,7 +211,7 @@ def test_a_file_is_shown_with_what_each_host_gets(tmp_path):
 
 
 def test_a_file_is_played_by_the_simulator():
-    file = REPOSITORY / "examples" / "topologies" / "two-racks-and-servers.yaml"
+    file = REPOSITORY / "examples" / "clusters" / "two-racks-and-servers.yaml"
     result = subprocess.run(
         [ATP, "sim", "--cluster", file, "--fragments", "200"],
         capture_output=True,

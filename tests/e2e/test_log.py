@@ -130,7 +130,7 @@ def test_in_text_the_message_alone_is_shown():
         ["switch", "--listen", "localhost:1", "--upstream", "10.0.0.9", "--keys", "/nowhere"],
         ["status", "localhost:1", "--timeout", "0.1"],
         ["bench", "allreduce"],
-        ["plan", "matrix", "--topology", "/nowhere"],
+        ["plan", "matrix", "--cluster", "/nowhere"],
         ["sim", "--count", "1"],
     ],
     ids=lambda words: words[0],

@@ -46,10 +46,10 @@ def test_the_wheel_is_installed_and_runs_on_a_bare_debian(bare):
     page = bare / "srv/venv/share/man/man1/atp-switch.1.gz"
     assert page.exists()
 
-    for folder in ("topologies", "models"):
+    for folder in ("clusters", "models"):
         shutil.copytree(ROOT / "examples" / folder, bare / "srv" / folder)
-    files_of_plan = ["--topology", "topologies/flat-8.yaml", "--model", "models/gpt2-medium.json"]
-    plan = ["plan", "best", *files_of_plan, "--workers", "8"]
+    files_of_plan = ["--cluster", "clusters/flat-8.yaml", "--model", "models/gpt2-medium.json"]
+    plan = ["plan", "best", *files_of_plan, "--ranks", "8"]
     expected = run(ROOT / "build/package/bin/atp", *plan, cwd=ROOT / "examples")
     assert "mesh" in expected and in_environment(bare, "atp", *plan) == expected
 
@@ -58,7 +58,7 @@ def test_the_wheel_is_installed_and_runs_on_a_bare_debian(bare):
     assert "0 OK" in summed
 
     offline(bare, *PIP, "uninstall", "--yes", "atp-program")
-    for folder in ("topologies", "models"):
+    for folder in ("clusters", "models"):
         shutil.rmtree(bare / "srv" / folder)
     assert files(bare) == before
 

@@ -15,7 +15,7 @@ class Program:
 
     def __init__(self, folder):
         self.folder = folder
-        for kind in ("topologies", "models"):
+        for kind in ("clusters", "models"):
             for file in (REPOSITORY / "examples" / kind).iterdir():
                 (folder / file.name).symlink_to(file)
 

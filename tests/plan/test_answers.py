@@ -9,33 +9,33 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
-FLAT = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json")
+FLAT = ("--cluster", "flat-8.yaml", "--model", "gpt2-medium.json")
 
 # Users see any change of these texts: ATP_UPDATE_GOLDEN=1 rewrites them, for review.
 GOLDEN_RUNS = {
-    "best-pcie-8": ("best", "--topology", "pcie-8.yaml", "--model", "gpt2-medium.json"),
-    "best-nvswitch-8": ("best", "--topology", "nvswitch-8.yaml", "--model", "llama-3-8b.json"),
+    "best-pcie-8": ("best", "--cluster", "pcie-8.yaml", "--model", "gpt2-medium.json"),
+    "best-nvswitch-8": ("best", "--cluster", "nvswitch-8.yaml", "--model", "llama-3-8b.json"),
     "best-nvlink-pairs-8": (
-        *("best", "--topology", "nvlink-pairs-8.yaml"),
+        *("best", "--cluster", "nvlink-pairs-8.yaml"),
         *("--model", "gpt3-175b.json", "--mode", "paper"),
     ),
     "best-two-nvlink-boxes": (
-        *("best", "--topology", "two-nvlink-boxes.yaml", "--model", "llama-3-70b.json"),
+        *("best", "--cluster", "two-nvlink-boxes.yaml", "--model", "llama-3-70b.json"),
     ),
-    "best-flat-8": ("best", *FLAT, "--workers", "8"),
+    "best-flat-8": ("best", *FLAT, "--ranks", "8"),
     "best-flat-8-rings": ("best", *FLAT, "--collectives", "ring"),
-    "best-two-racks": ("best", "--topology", "two-racks.yaml", "--model", "gpt3-175b.json"),
-    "best-ic1-measured": ("best", "--topology", "ic1-measured.yaml", "--model", "gpt3-175b.json"),
+    "best-two-racks": ("best", "--cluster", "two-racks.yaml", "--model", "gpt3-175b.json"),
+    "best-ic1-measured": ("best", "--cluster", "ic1-measured.yaml", "--model", "gpt3-175b.json"),
     "explain-two-racks": (
-        *("explain", "--topology", "two-racks.yaml", "--model", "gpt3-175b.json"),
+        *("explain", "--cluster", "two-racks.yaml", "--model", "gpt3-175b.json"),
         *("--mesh", "4,4"),
     ),
-    "matrix-fig7a": ("matrix", "--topology", "fig7a.yaml"),
-    "matrix-fig7b": ("matrix", "--topology", "fig7b.yaml"),
+    "matrix-fig7a": ("matrix", "--cluster", "fig7a.yaml"),
+    "matrix-fig7b": ("matrix", "--cluster", "fig7b.yaml"),
     "aggregation-four-equal-hosts": ("aggregation", "--cluster", "four-equal-hosts.yaml"),
     "aggregation-two-racks": ("aggregation", "--cluster", "two-racks-and-servers.yaml"),
     "sweep-flat-8": (
-        *("sweep", "--topology", "flat-8.yaml", "--model", "gpt3-175b.json"),
+        *("sweep", "--cluster", "flat-8.yaml", "--model", "gpt3-175b.json"),
         *("--element-bytes", "4"),
     ),
     # Where aggregation wins, in numbers: hosts by bandwidth of the network.
@@ -56,7 +56,7 @@ def test_the_text_is_the_golden_one(program, name):
 
 
 def test_the_json_has_mesh_collectives_seconds_and_runners_up(program):
-    answer = json.loads(program.output("best", *FLAT, "--workers", 8, "--json"))
+    answer = json.loads(program.output("best", *FLAT, "--ranks", 8, "--json"))
     assert answer["mesh"] == [8, 1]
     assert answer["collectives"] == ["aggregation", "none"]
     # 4 all-reduces of 4 x 2048 x 1024 floats with 114 bytes of header for 1400, at 12.5 GB/s, and
@@ -105,7 +105,7 @@ def test_the_csv_has_every_mesh(program):
 
 def test_impossible_meshes_have_their_reasons(program):
     flags = ("--hidden", 1200, "--layers", 2, "--heads", 12)
-    text = program.output("best", "--topology", "flat-8.yaml", *flags)
+    text = program.output("best", "--cluster", "flat-8.yaml", *flags)
     assert "impossible: d1 = 8 does not divide the number of heads 12" in text
 
 
@@ -130,7 +130,7 @@ def test_what_nvidia_smi_prints_becomes_a_cluster_file(program):
         f"GPU{i} " + " ".join("X" if i == j else "NV12" for j in range(4)) for i in range(4)
     )
     program.write("mine.yaml", program.output("import", "-", input=topo))
-    assert "300" in program.output("matrix", "--topology", "mine.yaml")
+    assert "300" in program.output("matrix", "--cluster", "mine.yaml")
 
 
 def nccl_topology(gpus, megabits=200000):
@@ -153,7 +153,7 @@ def test_nccls_topologies_of_two_hosts_become_a_cluster_file(program):
     assert "25 GB/s per direction (gpu1) to 50 GB/s per direction (gpu2): the slowest" in text
     assert "bandwidth: 450 GB/s per direction" in text
     program.write("cluster.yaml", text)
-    best = program.output("best", "--topology", "cluster.yaml", "--model", "gpt2-medium.json")
+    best = program.output("best", "--cluster", "cluster.yaml", "--model", "gpt2-medium.json")
     assert best.startswith("8 devices: 2 hosts with 4 GPUs each")
 
 
@@ -164,10 +164,10 @@ def test_slurms_topology_becomes_a_cluster_file(program):
     )
     links = ("--link", "NODE=10 Gbit/s per direction", "--link", "UPLINK=5 Gbit/s per direction")
     program.write("cluster.yaml", program.output("import", "topology.conf", *links))
-    text = program.output("best", "--topology", "cluster.yaml", "--model", "gpt2-medium.json")
+    text = program.output("best", "--cluster", "cluster.yaml", "--model", "gpt2-medium.json")
     assert text.startswith("8 devices: topology.conf")
     assert "'leaf switch'" in program.output(
-        "explain", "--topology", "cluster.yaml", "--model", "gpt2-medium.json", "--mesh", "4,2"
+        "explain", "--cluster", "cluster.yaml", "--model", "gpt2-medium.json", "--mesh", "4,2"
     )
 
 
@@ -178,5 +178,5 @@ def test_an_astra_sim_network_becomes_a_cluster_file(program):
         "bandwidth: [ 200.0, 50.0 ]\nlatency: [ 500.0, 2000.0 ]\n",
     )
     program.write("cluster.yaml", program.output("import", "astra.yml"))
-    text = program.output("best", "--topology", "cluster.yaml", "--model", "gpt2-medium.json")
+    text = program.output("best", "--cluster", "cluster.yaml", "--model", "gpt2-medium.json")
     assert text.startswith("8 devices: astra.yml")

@@ -34,7 +34,7 @@ MODEL = """\
   "n_layer": 24
 }
 """
-FILES = ("--topology", "cluster.yaml", "--model", "model.json")
+FILES = ("--cluster", "cluster.yaml", "--model", "model.json")
 
 
 def change(text, right, wrong):
@@ -84,14 +84,14 @@ def test_a_mistake_in_the_cluster_file_is_named_by_file_line_and_key(program, mi
     program.write("model.json", MODEL)
     for command in ("best", "explain", "sweep"):
         assert_refused(program.run(command, *FILES), *texts)
-    assert_refused(program.run("matrix", "--topology", "cluster.yaml"), *texts)
+    assert_refused(program.run("matrix", "--cluster", "cluster.yaml"), *texts)
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9", rb'"\x1b[31m"', rb'"a\0b"', rb'"a\nb"', b'"\xff"'])
 def test_a_name_that_would_break_the_output_is_refused(program, name):
     path = program.folder / "cluster.yaml"
     path.write_bytes(CLUSTER.replace("host", "NAME").encode().replace(b"NAME", name))
-    result = program.run("best", "--topology", "cluster.yaml", "--hidden", 64, "--json")
+    result = program.run("best", "--cluster", "cluster.yaml", "--hidden", 64, "--json")
     assert_refused(result, "cluster.yaml:7: levels[1].name:", "without control characters")
 
 
@@ -102,7 +102,7 @@ def test_a_files_name_is_made_plain(program):
     assert 'name: "two lines .txt"' in text
     assert "\x1b" not in text
     program.write("mine.yaml", text)
-    program.output("matrix", "--topology", "mine.yaml")
+    program.output("matrix", "--cluster", "mine.yaml")
 
 
 def test_a_matrix_that_is_not_square_is_refused(program):
@@ -131,7 +131,7 @@ def test_a_mistake_in_the_model_file_is_named_by_file_line_and_key(program, mist
 
 USAGE_MISTAKES = {
     "more workers than devices": (
-        ("best", *FILES, "--workers", "16"),
+        ("best", *FILES, "--ranks", "16"),
         ("cluster.yaml:2: levels:", "found 8 devices", "expected 16"),
     ),
     "a mesh that does not divide": (
@@ -139,20 +139,20 @@ USAGE_MISTAKES = {
         ("--mesh 3,2", "3 x 2 = 6", "the 8 devices of cluster.yaml"),
     ),
     "a mesh of words": (("explain", *FILES, "--mesh", "wide"), ("--mesh wide", "such as 4,2")),
-    "no model": (("best", "--topology", "cluster.yaml"), ("--model FILE, or --hidden",)),
+    "no model": (("best", "--cluster", "cluster.yaml"), ("--model FILE, or --hidden",)),
     "two models": (("best", *FILES, "--hidden", "64"), ("cannot be combined with",)),
-    "no topology": (("best", "--model", "model.json"), ("--topology is required",)),
+    "no cluster": (("best", "--model", "model.json"), ("--cluster is required",)),
     "a file that is not there": (
-        ("best", "--topology", "nowhere.yaml", "--model", "model.json"),
+        ("best", "--cluster", "nowhere.yaml", "--model", "model.json"),
         ("nowhere.yaml: cannot be read: No such file",),
     ),
-    "a model as the topology": (
-        ("best", "--topology", "model.json", "--model", "cluster.yaml"),
+    "a model as the cluster": (
+        ("best", "--cluster", "model.json", "--model", "cluster.yaml"),
         ("model.json: it is a model's config.json, which belongs to --model",),
     ),
-    "a topology as the model": (
-        ("explain", "--topology", "cluster.yaml", "--model", "cluster.yaml"),
-        ("cluster.yaml: it is a cluster file, which belongs to --topology",),
+    "a cluster as the model": (
+        ("explain", "--cluster", "cluster.yaml", "--model", "cluster.yaml"),
+        ("cluster.yaml: it is a cluster file, which belongs to --cluster",),
     ),
     "an unknown mode": (("best", *FILES, "--mode", "papr"), ("--mode", "papr", "linkload")),
     "literal without paper": (("best", *FILES, "--literal"), ("--literal requires --mode paper",)),
@@ -183,7 +183,7 @@ USAGE_MISTAKES = {
     "a count that the kind cannot have": (
         (
             "sweep",
-            "--topology",
+            "--cluster",
             "nvlink-pairs-8.yaml",
             "--model",
             "model.json",
@@ -192,9 +192,9 @@ USAGE_MISTAKES = {
         ),
         ("--count gpu=4:", "pairs have exactly 2 children"),
     ),
-    "a sweep of counts with a number of workers": (
-        ("sweep", *FILES, "--workers", 8),
-        ("--workers fixes the number of devices",),
+    "a sweep of counts with a number of ranks": (
+        ("sweep", *FILES, "--ranks", 8),
+        ("--ranks fixes the number of devices",),
     ),
     "fused reduce-scatters in equation 2": (
         ("best", *FILES, "--mode", "paper", "--fused"),
@@ -221,7 +221,7 @@ USAGE_MISTAKES = {
         ("found inf, expected a finite number above 0",),
     ),
     "heads that do not divide": (
-        ("best", "--topology", "cluster.yaml", "--hidden", 768, "--layers", 1, "--heads", 7),
+        ("best", "--cluster", "cluster.yaml", "--hidden", 768, "--layers", 1, "--heads", 7),
         ("768 is not a multiple of the 7 heads\n",),
     ),
     "several files of which one is another program's": (
@@ -247,7 +247,7 @@ USAGE_MISTAKES = {
         ("import", "topo.txt", "three.txt"),
         ("three.txt: found 3 GPUs, expected 2 GPUs, like topo.txt",),
     ),
-    "a topology that was truncated": (
+    "a cluster that was truncated": (
         ("import", "topo.xml"),
         ("topo.xml:1: not XML", "was the file truncated?"),
     ),
@@ -277,17 +277,17 @@ def test_endless_standard_input_is_refused(program):
     assert_refused(result, "standard input: found more than 8 MiB")
 
 
-def test_a_topology_may_come_from_standard_input(program):
+def test_a_cluster_file_may_come_from_standard_input(program):
     program.write("model.json", MODEL)
-    text = program.output("best", "--topology", "-", "--model", "model.json", input=CLUSTER)
+    text = program.output("best", "--cluster", "-", "--model", "model.json", input=CLUSTER)
     assert text.startswith("8 devices: small")
     wrong = change(CLUSTER, "count: 4", "count: 0")
-    result = program.run("matrix", "--topology", "-", input=wrong)
+    result = program.run("matrix", "--cluster", "-", input=wrong)
     assert_refused(result, "standard input:8: levels[1].count:")
 
 
 def test_a_sweep_says_why_a_point_has_no_answer(program):
-    flags = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=3,8")
+    flags = ("--cluster", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=3,8")
     text = program.output("sweep", *flags)
     assert "3 devices: no mesh can run this model on these devices" in text
     assert "d1 = 3 does not divide the number of heads 16" in text
@@ -298,7 +298,7 @@ def test_a_sweep_says_why_a_point_has_no_answer(program):
 
 
 def test_a_sweep_of_rings_alone_has_no_columns_for_aggregation(program):
-    flags = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=8")
+    flags = ("--cluster", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=8")
     assert "with aggregation" in program.output("sweep", *flags)
     assert "with aggregation" not in program.output("sweep", *flags, "--collectives", "ring")
 
@@ -306,7 +306,7 @@ def test_a_sweep_of_rings_alone_has_no_columns_for_aggregation(program):
 def test_no_mesh_at_all_is_a_failure_with_reasons(program):
     flags = ("--hidden", 49, "--layers", 2, "--heads", 7)
     program.write("cluster.yaml", CLUSTER)
-    result = program.run("best", "--topology", "cluster.yaml", *flags)
+    result = program.run("best", "--cluster", "cluster.yaml", *flags)
     assert_refused(result, "mesh (8,1): d1 = 8 does not divide the number of heads 7", code=1)
 
 
@@ -325,5 +325,5 @@ def test_what_cannot_be_printed_is_a_failure(program, arguments):
 
 
 def test_a_sweep_of_counts_needs_levels_alone(program):
-    result = program.run("sweep", "--topology", "ic1-measured.yaml", "--model", "gpt3-175b.json")
+    result = program.run("sweep", "--cluster", "ic1-measured.yaml", "--model", "gpt3-175b.json")
     assert_refused(result, "describes individual devices", "use --bandwidth")

@@ -45,7 +45,7 @@ def test_the_documents_commands_run(block, tmp_path):
 @pytest.mark.parametrize("block", blocks("yaml"))
 def test_the_documents_cluster_file_is_valid(block, program):
     program.write("document.yaml", block)
-    program.output("matrix", "--topology", "document.yaml")
+    program.output("matrix", "--cluster", "document.yaml")
 
 
 @pytest.mark.parametrize("block", blocks("python"))

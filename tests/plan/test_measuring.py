@@ -54,7 +54,7 @@ def test_calibrate_writes_into_the_cluster_file(folder):
     assert after.startswith(CLUSTER + "measured:")
     assert "{mesh: [2, 1], algorithm: ring, dimension1: " in after
     best = subprocess.run(
-        [ATP, "plan", "best", "--topology", "cluster.yaml", "--model", "config.json"],
+        [ATP, "plan", "best", "--cluster", "cluster.yaml", "--model", "config.json"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -71,12 +71,12 @@ def test_compare_prints_the_meshes_beside_their_predictions(folder):
 
 
 def test_calibrate_measures_devices_if_asked_to(folder):
-    words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1", "--device")
+    words = ("--cluster", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1", "--device")
     result = run(folder, "calibrate", *words)
     assert result.returncode == 0, result.stderr
     assert "\ndevice: {products: " in (folder / "cluster.yaml").read_text()
     best = subprocess.run(
-        [ATP, "plan", "best", "--topology", "cluster.yaml", "--model", "config.json"],
+        [ATP, "plan", "best", "--cluster", "cluster.yaml", "--model", "config.json"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -89,7 +89,7 @@ def test_a_python_without_atp_is_named(folder):
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
     bare.chmod(0o755)
     result = subprocess.run(
-        [ATP, "plan", "calibrate", "--topology", "cluster.yaml"],
+        [ATP, "plan", "calibrate", "--cluster", "cluster.yaml"],
         cwd=folder,
         env={**os.environ, "ATP_PYTHON": str(bare)},
         capture_output=True,
@@ -115,7 +115,7 @@ def test_wrong_use_is_refused(folder, words, message):
     """python/tests tests what they print; here, that they are reached."""
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
-        [ATP, "plan", *words, "--topology", "cluster.yaml"],
+        [ATP, "plan", *words, "--cluster", "cluster.yaml"],
         cwd=folder,
         env={**os.environ, "ATP_PYTHON": sys.executable, "PYTHONPATH": path},
         capture_output=True,
@@ -146,11 +146,11 @@ def test_help_lists_the_options_of_its_command_alone(folder, command, own, other
     ("words", "message"),
     [
         (
-            ["calibrate", "--topology", "no.yaml"],
+            ["calibrate", "--cluster", "no.yaml"],
             "no.yaml: cannot be read: No such file or directory",
         ),
         (
-            ["compare", "--topology", "cluster.yaml", "--model", "no.json"],
+            ["compare", "--cluster", "cluster.yaml", "--model", "no.json"],
             "no.json: cannot be read: No such file or directory",
         ),
     ],
@@ -181,7 +181,7 @@ UNFIT = {
 @pytest.mark.parametrize(("content", "message"), UNFIT.values(), ids=UNFIT)
 def test_calibrate_leaves_a_file_alone_and_every_rank_says_why(folder, content, message):
     (folder / "cluster.yaml").write_bytes(content)
-    result = run(folder, "calibrate", "--topology", "cluster.yaml")
+    result = run(folder, "calibrate", "--cluster", "cluster.yaml")
     assert result.returncode == 1
     said = [line for line in result.stderr.splitlines() if line.startswith("atp plan: ")]
     assert len(said) == 2 and all(message in line for line in said), result.stderr
@@ -222,7 +222,7 @@ def test_python_is(tmp_path, build, chosen, expected):
 
 def test_a_python_that_is_missing_is_named(folder):
     result = subprocess.run(
-        [ATP, "plan", "calibrate", "--topology", "cluster.yaml"],
+        [ATP, "plan", "calibrate", "--cluster", "cluster.yaml"],
         env={**os.environ, "ATP_PYTHON": "/no/python"},
         capture_output=True,
         text=True,

@@ -42,21 +42,21 @@ def flags_of(values):
 
 
 def without_names(plan):
-    return {key: value for key, value in plan.items() if key not in ("model", "topology")}
+    return {key: value for key, value in plan.items() if key not in ("model", "cluster")}
 
 
 def test_the_models_flags_say_what_a_file_says(program):
     program.write("llama.json", json.dumps(LLAMA))
-    by_file = answer(program, "--topology", "flat-8.yaml", "--model", "llama.json")
-    by_flags = answer(program, "--topology", "flat-8.yaml", *flags_of(LLAMA_FLAGS))
+    by_file = answer(program, "--cluster", "flat-8.yaml", "--model", "llama.json")
+    by_flags = answer(program, "--cluster", "flat-8.yaml", *flags_of(LLAMA_FLAGS))
     assert without_names(by_flags) == without_names(by_file)
 
 
 @pytest.mark.parametrize("flag", ["--kv-heads", "--ffn", "--gated"])
 def test_each_of_the_models_flags_has_an_effect(program, flag):
     fewer = {name: value for name, value in LLAMA_FLAGS.items() if name != flag}
-    whole = answer(program, "--topology", "flat-8.yaml", *flags_of(LLAMA_FLAGS))
-    less = answer(program, "--topology", "flat-8.yaml", *flags_of(fewer))
+    whole = answer(program, "--cluster", "flat-8.yaml", *flags_of(LLAMA_FLAGS))
+    less = answer(program, "--cluster", "flat-8.yaml", *flags_of(fewer))
     seconds = [[runner["seconds"] for runner in one["runners_up"]] for one in (whole, less)]
     assert seconds[0] != seconds[1]
 
@@ -82,20 +82,20 @@ def test_a_sweep_varies_the_level_that_it_names(program):
     model = ("--hidden", 1024, "--layers", 2, "--heads", 16)
     program.write("cluster.yaml", LEVELS.format(count=4, bandwidth=10))
     axes = ("--count", "host=2,4,8", "--bandwidth", "host=0.5,1,4")
-    text = program.output("sweep", "--topology", "cluster.yaml", *model, *axes, "--csv")
+    text = program.output("sweep", "--cluster", "cluster.yaml", *model, *axes, "--csv")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 9
     for row in rows:
         bandwidth = 10 * float(row["bandwidth_factor"])
         program.write("one.yaml", LEVELS.format(count=row["count"], bandwidth=bandwidth))
-        plan = answer(program, "--topology", "one.yaml", *model)
+        plan = answer(program, "--cluster", "one.yaml", *model)
         assert [int(row["d1"]), int(row["d2"])] == plan["mesh"]
         assert float(row["seconds"]) == pytest.approx(plan["seconds_per_step"], rel=1e-12)
 
 
 def test_all_meshes_are_listed_however_many_there_are(program):
     model = ("--hidden", 65536, "--layers", 2, "--heads", 1024, "--batch", 1024)
-    plan = answer(program, "--topology", "pods-1024.yaml", *model)
+    plan = answer(program, "--cluster", "pods-1024.yaml", *model)
     meshes = [plan["mesh"], *(runner["mesh"] for runner in plan["runners_up"])]
     assert sorted(mesh[0] for mesh in meshes) == [2**i for i in range(11)]
     assert plan["rejected"] == []
@@ -110,8 +110,8 @@ def test_a_layout_that_is_not_contiguous_is_part_of_the_answer(program):
         "  - {name: host, count: 4, kind: ring, bandwidth: 10 Gbit/s per direction}\n",
     )
     model = ("--hidden", 1024, "--layers", 2, "--heads", 16)
-    text = program.output("best", "--topology", "cluster.yaml", *model)
-    plan = answer(program, "--topology", "cluster.yaml", *model)
+    text = program.output("best", "--cluster", "cluster.yaml", *model)
+    plan = answer(program, "--cluster", "cluster.yaml", *model)
     assert plan["layout"] == [[1, 2], [4, 1]]
     assert "not in the order of the devices" in text
     assert "'rack' 1 x 2, 'host' 4 x 1" in text
@@ -121,7 +121,7 @@ def test_a_layout_that_is_not_contiguous_is_part_of_the_answer(program):
 
 def test_every_reason_against_a_mesh_is_printed(program):
     flags = ("--hidden", 1200, "--layers", 2, "--heads", 12, "--ffn", 1202, "--batch", 4)
-    text = program.output("best", "--topology", "flat-8.yaml", *flags)
+    text = program.output("best", "--cluster", "flat-8.yaml", *flags)
     line = next(line for line in text.splitlines() if line.startswith("  (8,1)"))
     assert "d1 = 8 does not divide the number of heads 12" in line
     assert "d1 = 8 does not divide the feed-forward width 1202" in line
@@ -130,7 +130,7 @@ def test_every_reason_against_a_mesh_is_printed(program):
 
 def test_the_papers_own_number_for_the_torus_can_be_had(program):
     model = ("--hidden", 1024, "--layers", 1, "--heads", 16, "--batch", 16)
-    paper = ("--topology", "fig7b.yaml", *model, "--mode", "paper")
+    paper = ("--cluster", "fig7b.yaml", *model, "--mode", "paper")
 
     def units(*flags):
         output = program.output("explain", *paper, *flags, "--mesh", "8,2", "--json")
@@ -154,7 +154,7 @@ def test_one_device_is_singular_and_a_name_is_not_needed(program):
         "levels: [{name: gpu, count: 1, kind: switch, bandwidth: 1 GB/s per direction}]\n",
     )
     text = program.output(
-        "best", "--topology", "one.yaml", "--hidden", 64, "--layers", 1, "--heads", 1
+        "best", "--cluster", "one.yaml", "--hidden", 64, "--layers", 1, "--heads", 1
     )
     assert text.startswith("1 device\nmodel of width 64: 1 layer of width 64;")
     assert "for 1 layer.\n" in text

@@ -46,7 +46,7 @@ def sandbox(tmp_path):
     (tmp_path / "build" / "release").symlink_to(BUILD)
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "cluster.yaml").write_text(
-        (REPOSITORY / "examples/topologies/two-racks-and-servers.yaml").read_text()
+        (REPOSITORY / "examples/clusters/two-racks-and-servers.yaml").read_text()
     )
     (tmp_path / "config.json").write_text(
         (REPOSITORY / "examples/models/gpt2-medium.json").read_text()

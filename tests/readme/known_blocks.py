@@ -63,7 +63,7 @@ GETTING_STARTED = {
     "atp server --listen 10.0.0.1:5500 &": By("tests/netns/test_two_hosts.py"),
     "export ATP_ROUTE=10.0.0.1:5501,10.0.0.1:5500": By("tests/netns/test_two_hosts.py"),
     "atp run -n 4 --switch -- atp bench allreduce": Here(shows="# atp bench allreduce: 4 ranks,"),
-    "atp plan best --topology examples/topologies/flat-8.yaml": Here(
+    "atp plan best --cluster examples/clusters/flat-8.yaml": Here(
         shows="8 devices: flat", exactly=True
     ),
 }
@@ -71,7 +71,7 @@ GETTING_STARTED = {
 CLUSTER = {
     "name: a rack of workers and a rack of servers": By("tests/readme/test_blocks.py"),
     "atp run --cluster cluster.yaml --host a1": ITS_HOSTS,
-    "$ atp sim --cluster examples/topologies/two-racks-and-servers.yaml": Here(exactly=True),
+    "$ atp sim --cluster examples/clusters/two-racks-and-servers.yaml": Here(exactly=True),
 }
 
 OPERATIONS = {
@@ -152,7 +152,7 @@ PERFORMANCE = {
 }
 
 PLANNER = {
-    "atp plan best --topology examples/topologies/flat-8.yaml": By("tests/plan/test_documents.py"),
+    "atp plan best --cluster examples/clusters/flat-8.yaml": By("tests/plan/test_documents.py"),
     "from atp.planner import plan": By("tests/plan/test_documents.py"),
     "cat > topo.txt": By("tests/plan/test_documents.py"),
     "four equal hosts: 4 ranks on 4 hosts;": By("tests/plan/test_documents.py"),

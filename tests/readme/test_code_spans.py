@@ -24,7 +24,7 @@ TYPED = {
     "atp help --install ~/.local",
     "atp cluster cluster.yaml",
     "atp plan aggregation --cluster cluster.yaml",
-    "atp plan best --topology cluster.yaml --model config.json",
+    "atp plan best --cluster cluster.yaml --model config.json",
     "atp sim --cluster cluster.yaml",
     "atp sim --trace --seed 1",
     "build/release/bin/atp sim --count 20000 --threads 2",

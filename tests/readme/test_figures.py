@@ -6,7 +6,7 @@ from tests.pages import REPOSITORY
 
 from .conftest import type_in
 
-COMMAND = "atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml"
+COMMAND = "atp plan aggregation --cluster examples/clusters/four-equal-hosts.yaml"
 
 
 def test_the_readme_names_the_command_and_has_its_figures(sandbox):

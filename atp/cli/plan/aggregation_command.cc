@@ -15,11 +15,11 @@ namespace atp {
 namespace {
 
 constexpr const char* kAggregationExamples = R"(Examples:
-  atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
+  atp plan aggregation --cluster examples/clusters/four-equal-hosts.yaml
       find how many aggregation hosts beat a ring on four machines with equal links
-  atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --size 1G --json
+  atp plan aggregation --cluster examples/clusters/two-racks-and-servers.yaml --size 1G --json
       print the forecast for programs
-  atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
+  atp plan aggregation --cluster examples/clusters/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
       --bandwidth "100 Gbit/s per direction" --aggregation-hosts 1,2,3
       place a job on four hosts, with faster aggregation hosts in its rack
 Times are lower bounds: what the fullest link needs, with packet headers and without latencies.)";

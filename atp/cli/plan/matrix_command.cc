@@ -14,11 +14,11 @@ namespace {
 using planner::CommunicationLayer;
 
 constexpr const char* kMatrixExamples = R"(Examples:
-  atp plan matrix --topology examples/topologies/fig7a.yaml
-  atp plan matrix --topology examples/topologies/fig7b.yaml --csv)";
+  atp plan matrix --cluster examples/clusters/fig7a.yaml
+  atp plan matrix --cluster examples/clusters/fig7b.yaml --csv)";
 
 struct MatrixOptions {
-  std::string topology_file;
+  std::string cluster_file;
   bool csv = false;
 };
 
@@ -81,7 +81,7 @@ void print_layers(const planner::CommunicationMatrix& matrix) {
 }
 
 void run_matrix(const MatrixOptions& options) {
-  const Result<Cluster> cluster = read_cluster(options.topology_file);
+  const Result<Cluster> cluster = read_cluster(options.cluster_file);
   if (!cluster) throw CommandError(cluster.error().message, kWrongUsage);
   const planner::Interconnect& interconnect = cluster.value().interconnect;
   const Result<planner::CommunicationMatrix> matrix = planner::communication_matrix(interconnect);
@@ -98,11 +98,11 @@ void run_matrix(const MatrixOptions& options) {
 void add_matrix_command(const Command& plan) {
   const Command command =
       plan.add_command("matrix",
-                       "Print the hierarchical communication matrix of a topology (Fig. 7 of the "
+                       "Print the hierarchical communication matrix of a cluster (Fig. 7 of the "
                        "paper on Adaptive Tensor Parallelism)");
   command.footer(kMatrixExamples);
   const auto options = std::make_shared<MatrixOptions>();
-  command.add_option("--topology", options->topology_file, "Cluster file")
+  command.add_option("--cluster", options->cluster_file, "Cluster file")
       .required()
       .type_name("FILE");
   command.add_flag("--csv", options->csv, "Print CSV");

@@ -15,25 +15,25 @@ namespace {
 
 constexpr const char* kPlanExamples =
     R"(Examples, from the root of a checkout:
-  atp plan best --topology examples/topologies/pcie-8.yaml --model examples/models/gpt2-medium.json
+  atp plan best --cluster examples/clusters/pcie-8.yaml --model examples/models/gpt2-medium.json
       plan for a server with eight GPUs on PCIe
-  atp plan best --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
+  atp plan best --cluster examples/clusters/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
       plan for two servers with NVLink, connected by InfiniBand
-  atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8 --json
+  atp plan best --cluster examples/clusters/flat-8.yaml --model examples/models/gpt2-medium.json --ranks 8 --json
       plan for eight machines on one Ethernet switch that aggregates; print JSON for programs
-  atp plan explain --topology examples/topologies/two-racks.yaml --model examples/models/gpt3-175b.json --mesh 8,2
+  atp plan explain --cluster examples/clusters/two-racks.yaml --model examples/models/gpt3-175b.json --mesh 8,2
       explain what this mesh costs on two oversubscribed racks, and where
-  atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
+  atp plan aggregation --cluster examples/clusters/four-equal-hosts.yaml
       for data parallelism: find which link bounds in-network sums, and whether a ring is faster
   nvidia-smi topo -m | atp plan import - > mine.yaml
       describe the machine you are on
 Exit codes: 0 success, 1 no mesh can run the model or writing failed, 2 wrong usage or a bad file.)";
 
 constexpr const char* kBestExamples = R"(Examples:
-  atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8
-  atp plan best --topology examples/topologies/nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
-  atp plan best --topology examples/topologies/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --csv
-  atp plan best --topology examples/topologies/two-racks.yaml --model examples/models/llama-3-8b.json --data-parallel auto --batch 32)";
+  atp plan best --cluster examples/clusters/flat-8.yaml --model examples/models/gpt2-medium.json --ranks 8
+  atp plan best --cluster examples/clusters/nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
+  atp plan best --cluster examples/clusters/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --csv
+  atp plan best --cluster examples/clusters/two-racks.yaml --model examples/models/llama-3-8b.json --data-parallel auto --batch 32)";
 
 struct BestOptions {
   PlanInputs inputs;
@@ -74,9 +74,9 @@ void run_best(const BestOptions& options) {
 }
 
 constexpr const char* kExplainExamples = R"(Examples:
-  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json
+  atp plan explain --cluster examples/clusters/flat-8.yaml --model examples/models/gpt2-medium.json
       explain the cost of the best mesh
-  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --mesh 4,2
+  atp plan explain --cluster examples/clusters/flat-8.yaml --model examples/models/gpt2-medium.json --mesh 4,2
       explain the cost of another mesh, and compare it with the best)";
 
 struct ExplainOptions {
@@ -103,7 +103,7 @@ void run_explain(const ExplainOptions& options) {
   if (mesh.size() != devices) {
     throw CommandError(
         fmt::format("--mesh {}: found {} x {} = {}, expected the {} devices of {}", options.mesh,
-                    mesh.d1, mesh.d2, mesh.size(), devices, options.inputs.topology_file),
+                    mesh.d1, mesh.d2, mesh.size(), devices, options.inputs.cluster_file),
         kWrongUsage);
   }
   const Result<planner::Candidate> candidate = planner::evaluate(request, mesh);

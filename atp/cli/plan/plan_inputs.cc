@@ -151,7 +151,7 @@ Transformer read_transformer(const PlanInputs& inputs) {
     const Result<Model> file = read_model(path);
     if (!file) {
       throw wrong_file(file.error(), path, path != "-" && read_cluster(path).ok(), "a cluster file",
-                       "--topology");
+                       "--cluster");
     }
     model = file.value().transformer;
   }
@@ -162,14 +162,14 @@ Transformer read_transformer(const PlanInputs& inputs) {
 }
 
 planner::Interconnect read_interconnect(const PlanInputs& inputs) {
-  const std::string& path = inputs.topology_file;
+  const std::string& path = inputs.cluster_file;
   const Result<Cluster> cluster =
       read_cluster(path, {names_in(inputs.hosts), inputs.ranks_per_host});
   if (!cluster) {
     throw wrong_file(cluster.error(), path, path != "-" && read_model(path).ok(),
                      "a model's config.json", "--model");
   }
-  const Status fits = check_world_size(cluster.value(), inputs.workers);
+  const Status fits = check_ranks(cluster.value(), inputs.ranks);
   if (!fits) throw CommandError(fits.error().message, kWrongUsage);
   return cluster.value().interconnect;
 }
@@ -207,14 +207,14 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
 
 void add_plan_inputs(const Command& command, PlanInputs& inputs) {
   command
-      .add_option("--topology", inputs.topology_file,
+      .add_option("--cluster", inputs.cluster_file,
                   "Cluster file with the network, - for standard input")
       .required()
       .type_name("FILE");
   command
       .add_option(
-          "--workers", inputs.workers,
-          "Number of tensor-parallel ranks; must match the topology's devices (default: all)")
+          "-n,--ranks", inputs.ranks,
+          "Number of tensor-parallel ranks; must match the cluster's devices (default: all)")
       .in_range(1u, kMax)
       .type_name("N");
   command
@@ -233,7 +233,7 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.interconnect = read_interconnect(inputs);
   request.model = read_transformer(inputs);
   request.workload = {inputs.batch, inputs.sequence};
-  request.world_size = inputs.workers;
+  request.world_size = inputs.ranks;
   request.options.dimension1 = request.options.dimension2 = read_collectives(inputs.collectives);
   request.options.point_to_point_correction = !inputs.uncorrected;
   if (inputs.fused) request.options.fused = true;

@@ -12,10 +12,10 @@
 namespace atp {
 
 struct PlanInputs {
-  std::string topology_file;
+  std::string cluster_file;
   std::string model_file;
-  std::uint32_t workers = 0;  // 0: all devices of the topology
-  std::string hosts;          // empty: all
+  std::uint32_t ranks = 0;  // 0: all devices of the cluster
+  std::string hosts;        // empty: all
   std::uint32_t ranks_per_host = 0;
   std::uint32_t batch = 4;
   std::uint32_t sequence = 2048;

@@ -14,9 +14,9 @@ namespace atp {
 namespace {
 
 constexpr const char* kSweepExamples = R"(Examples:
-  atp plan sweep --topology examples/topologies/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
+  atp plan sweep --cluster examples/clusters/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
       try 2 to 64 machines on the switch, with and without in-network aggregation
-  atp plan sweep --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
+  atp plan sweep --cluster examples/clusters/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
       --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --csv
       vary the number of boxes, and the bandwidth of the network between them)";
 
@@ -35,7 +35,7 @@ std::size_t find_level(const planner::Interconnect& interconnect, const std::str
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
     throw CommandError(
-        fmt::format("{}: the topology has no level {}; {}", option, shown(name), hint(name, names)),
+        fmt::format("{}: the cluster has no level {}; {}", option, shown(name), hint(name, names)),
         kWrongUsage);
   }
   return static_cast<std::size_t>(found - names.begin());
@@ -93,12 +93,12 @@ void run_sweep_command(const SweepOptions& options) {
   if (!count.values.empty() && (interconnect.point_to_point || !interconnect.measured.empty())) {
     throw CommandError(fmt::format("{} describes individual devices (point_to_point or measured), "
                                    "so its counts cannot vary; use --bandwidth",
-                                   options.inputs.topology_file),
+                                   options.inputs.cluster_file),
                        kWrongUsage);
   }
-  if (!count.values.empty() && options.inputs.workers != 0) {
+  if (!count.values.empty() && options.inputs.ranks != 0) {
     throw CommandError(
-        "--workers fixes the number of devices, which a sweep of counts varies; remove it, or use "
+        "--ranks fixes the number of devices, which a sweep of counts varies; remove it, or use "
         "--bandwidth",
         kWrongUsage);
   }

@@ -205,7 +205,7 @@ sim::Ending run_cluster(const sim::ClusterShape& shape) {
   const sim::Outcome outcome = sim::run_to_the_end(world, tally);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (outcome.ending != sim::Ending::kHeld) fmt::print(stderr, "{}", outcome.report);
-  fmt::print("workers,racks,seconds,mib,packets,simulated_ms,fragments_by_one_packet\n");
+  fmt::print("ranks,racks,seconds,mib,packets,simulated_ms,fragments_by_one_packet\n");
   fmt::print("{},{},{:.3f},{},{},{:.3f},{}\n", shape.workers, plan.switches - 1, took.count(),
              most_memory_mib(), world.packets_sent(), simulated.count(),
              world.server().counters()[ServerCounter::kFragmentsCompletedByOnePacket]);

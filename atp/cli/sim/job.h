@@ -30,8 +30,8 @@ struct SimSiteOptions {
 // reached each server, and the share of fragments that the switches summed. Throws CommandError.
 sim::Ending run_site(const SimSiteOptions& options);
 
-// Simulates one all-reduce of such a job, judges it, and prints its cost as CSV: workers, racks,
-// seconds on this machine, peak MiB, packets, simulated milliseconds until all workers had their
+// Simulates one all-reduce of such a job, judges it, and prints its cost as CSV: ranks, racks,
+// seconds on this machine, peak MiB, packets, simulated milliseconds until all ranks had their
 // sums, and the fragments that reached the server as one packet.
 sim::Ending run_cluster(const sim::ClusterShape& shape);
 

@@ -22,8 +22,8 @@ constexpr const char* kSimExamples = R"(Examples:
       the same, and print every packet and event
   atp sim --count 100000 --threads 2
       simulate many seeds and print what they covered
-  atp sim --workers 1024
-      simulate one all-reduce over racks of 32 workers, without faults; print its time and memory
+  atp sim --ranks 1024
+      simulate one all-reduce over racks of 32 ranks, without faults; print its time and memory
   atp sim --cluster cluster.yaml --hosts a1,b1
       simulate one all-reduce on two hosts of a cluster file; print its time and the servers' load
 Exit codes: 0 all correct, 1 a wrong sum, 2 not finished in time, something left over, or wrong usage,
@@ -74,7 +74,7 @@ sim::Ending play(SimOptions options) {
   }
   if (!options.site.file.empty()) return run_site(options.site);
   if (options.cluster.workers > 0) return run_cluster(options.cluster);
-  if (options.fragments > 0) throw UsageError("--fragments requires --workers or --cluster");
+  if (options.fragments > 0) throw UsageError("--fragments requires --ranks or --cluster");
   return soak(options);
 }
 
@@ -105,17 +105,17 @@ void exclude_seeds(Option option) {
   for (const char* seeds : {"--seed", "--count", "--threads", "--trace"}) option.excludes(seeds);
 }
 
-void add_worker_options(const Command& command, SimOptions& options) {
-  Option workers = command
-                       .add_option("--workers", options.cluster.workers,
-                                   "Simulate one job of this many workers instead of a seed")
-                       .type_name("N")
-                       .in_range(std::size_t{1}, kMaxRanks);
-  exclude_seeds(workers);
-  command.add_option("--rack-size", options.cluster.rack_size, "Workers per rack")
+void add_rank_options(const Command& command, SimOptions& options) {
+  Option ranks = command
+                     .add_option("-n,--ranks", options.cluster.workers,
+                                 "Simulate one job of this many ranks instead of a seed")
+                     .type_name("N")
+                     .in_range(std::size_t{1}, kMaxRanks);
+  exclude_seeds(ranks);
+  command.add_option("--rack-size", options.cluster.rack_size, "Ranks per rack")
       .type_name("N")
       .in_range(std::size_t{1}, kMaxRanks)
-      .needs(workers)
+      .needs(ranks)
       .show_default();
 }
 
@@ -126,7 +126,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
               "--cluster", options.site.file,
               "Simulate one job on this cluster file instead of a seed (docs/use/cluster.md)")
           .type_name("FILE")
-          .excludes("--workers");
+          .excludes("--ranks");
   exclude_seeds(cluster);
   command
       .add_option("--hosts", options.site.hosts,
@@ -149,11 +149,11 @@ void add_sim_command(const Command& program) {
   command.footer(kSimExamples);
   const auto options = std::make_shared<SimOptions>();
   add_seed_options(command, *options);
-  add_worker_options(command, *options);
+  add_rank_options(command, *options);
   add_cluster_options(command, *options);
   command
       .add_option("--fragments", options->fragments,
-                  "Fragments per all-reduce (default: 100 with --workers, 1000 with --cluster)")
+                  "Fragments per all-reduce (default: 100 with --ranks, 1000 with --cluster)")
       .type_name("N")
       .in_range(1, 1'000'000);
   command.callback([options] { run_sim(*options); });

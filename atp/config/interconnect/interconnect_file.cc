@@ -210,12 +210,12 @@ Result<Cluster> read_cluster(const std::string& path, const ClusterPart& part) {
   return read_or_error([&] { return read(parse_yaml(read_text_file(path), name), name, part); });
 }
 
-Status check_world_size(const Cluster& cluster, std::uint32_t world_size) {
+Status check_ranks(const Cluster& cluster, std::uint32_t ranks) {
   const std::uint64_t devices = planner::device_count(cluster.interconnect);
-  if (world_size == 0 || world_size == devices) return ok_status();
+  if (ranks == 0 || ranks == devices) return ok_status();
   return Error{cluster.levels.text() + ": found " + std::to_string(devices) +
-               " devices (the product of the counts), expected " + std::to_string(world_size) +
-               ", the number of workers; change one of the two"};
+               " devices (the product of the counts), expected " + std::to_string(ranks) +
+               ", the number of ranks; change one of the two"};
 }
 
 std::string cluster_text(const planner::Interconnect& interconnect,

@@ -52,9 +52,9 @@ Result<Cluster> parse_cluster(std::string_view text, const std::string& file,
                               const ClusterPart& part = {});
 Result<Cluster> read_cluster(const std::string& path, const ClusterPart& part = {});
 
-// The cluster's devices are the ranks of one tensor-parallel group: refuses any other `world_size`
-// except 0 (all devices).
-Status check_world_size(const Cluster& cluster, std::uint32_t world_size);
+// The cluster's devices are the ranks of one tensor-parallel group: refuses any other number of
+// `ranks` except 0 (all devices).
+Status check_ranks(const Cluster& cluster, std::uint32_t ranks);
 
 // The result of importing another program's description, with remarks on the assumptions made. `atp
 // plan import` writes the remarks above the levels as comments.

@@ -2,7 +2,7 @@
 
     from atp.tensor_parallel import init_mesh, parallelize
 
-    mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")   # or init_mesh(4, 2)
+    mesh = init_mesh("auto", cluster="cluster.yaml", model="config.json")   # or init_mesh(4, 2)
     model = parallelize(model)
 
 docs/plan/tensor-parallel.md has a complete program, and lists what is sent where. `atp.planner`

@@ -1,7 +1,7 @@
 """Measures on the real network what the planner estimates: a program that every rank runs.
 
-    torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml
-    torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml --compare --model M.json
+    torchrun ... -m atp.tensor_parallel.calibrate --cluster cluster.yaml
+    torchrun ... -m atp.tensor_parallel.calibrate --cluster cluster.yaml --compare --model M.json
 
 The first runs the collectives of all groups of a dimension at once, on every mesh, and writes the
 times into the cluster file; the planner prefers them to its own estimates. --compare replays one
@@ -163,14 +163,14 @@ class Comparison:
 
 
 def compare(
-    topology: Any, model: Any, algorithm: str, batch: int, sequence: int, rounds: int = 5
+    cluster: Any, model: Any, algorithm: str, batch: int, sequence: int, rounds: int = 5
 ) -> list[Comparison]:
     """Measures every mesh that can run the model, best prediction first, rounds interleaved.
 
     Raises:
         ValueError: a file cannot be read, or the files and the job do not match; on every rank.
     """
-    answer = _plan(topology, model, algorithm, batch, sequence)
+    answer = _plan(cluster, model, algorithm, batch, sequence)
     candidates = sorted([answer, *answer.runners_up], key=lambda candidate: candidate.seconds)
     meshes = [_mesh_of(candidate, algorithm) for candidate in candidates]
     replays = [Replay(_config(model), mesh, batch, sequence) for mesh in meshes]
@@ -188,11 +188,11 @@ def compare(
     ]
 
 
-def _plan(topology: Any, model: Any, algorithm: str, batch: int, sequence: int) -> Plan:
+def _plan(cluster: Any, model: Any, algorithm: str, batch: int, sequence: int) -> Plan:
     answer, error = None, None
     try:
         answer = plan(
-            topology,
+            cluster,
             model,
             dist.get_world_size(),
             batch=batch,
@@ -255,7 +255,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--topology", metavar="FILE", required=True, help="cluster file")
+    parser.add_argument("--cluster", metavar="FILE", required=True, help="cluster file")
     parser.add_argument(
         "--algorithm",
         choices=ALGORITHMS,
@@ -320,7 +320,7 @@ def _main_calibrate(arguments: argparse.Namespace) -> None:
     error = None
     try:
         if dist.get_rank() == 0:
-            require_cluster(arguments.topology, dist.get_world_size())  # before time is spent
+            require_cluster(arguments.cluster, dist.get_world_size())  # before time is spent
     except (ValueError, OSError) as wrong:
         error = wrong
     agree(f"calibrate over {arguments.algorithm}", error=error)
@@ -332,13 +332,13 @@ def _main_calibrate(arguments: argparse.Namespace) -> None:
         arguments.device,
     )
     if dist.get_rank() == 0:
-        write_measurements(arguments.topology, found)
-        print(f"wrote the times of {len(found.meshes)} meshes to {arguments.topology}")
+        write_measurements(arguments.cluster, found)
+        print(f"wrote the times of {len(found.meshes)} meshes to {arguments.cluster}")
 
 
 def _main_compare(arguments: argparse.Namespace) -> None:
     found = compare(
-        arguments.topology,
+        arguments.cluster,
         arguments.model,
         arguments.algorithm,
         arguments.batch,

@@ -91,7 +91,7 @@ def init_mesh(
     d1: int | str,
     d2: int | None = None,
     *,
-    topology: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    cluster: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     model: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     data_parallel: int | str = 1,
     order: Sequence[int] | None = None,
@@ -107,18 +107,18 @@ def init_mesh(
     """Makes the mesh on which tensor parallelism runs; a collective of all ranks of the job.
 
         mesh = init_mesh(4, 2)
-        mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")
+        mesh = init_mesh("auto", cluster="cluster.yaml", model="config.json")
 
     Args:
         d1, d2: rows and columns; d1 * d2 * data_parallel must be the number of the job's ranks.
             (N, 1) is plain tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
-        topology, model: the planner's inputs. They are only for "auto", and so are the planner's
+        cluster, model: the planner's inputs. They are only for "auto", and so are the planner's
             further arguments, `planning` (batch, sequence, ...). by_heads defaults to true for a
             configuration written by transformers.
         data_parallel: the number of replicas of the mesh, each on consecutive ranks. With "auto"
-            the topology is that of the whole job, and `batch` is that of all replicas together;
+            the cluster is that of the whole job, and `batch` is that of all replicas together;
             data_parallel="auto" lets the planner choose the number, and fully_shard=True plans for
-            replicas that hold parts of the weights (FSDP). A topology of a single replica is also
+            replicas that hold parts of the weights (FSDP). A cluster of a single replica is also
             accepted, with that replica's batch.
         order: the mesh rank of each rank of a replica, as the plan's `order()` returns
             it; default: the planner's choice, else the ranks' own order.
@@ -126,7 +126,7 @@ def init_mesh(
             switches) or "ring" (ours, over TCP). Default: the planner's choice, else "gloo". With
             "auto" the planner chooses among the algorithms given here.
         data_algorithm: the same for the gradients of the replicas, one algorithm. Default: the
-            planner's choice for a topology of the whole job, else "gloo".
+            planner's choice for a cluster of the whole job, else "gloo".
         fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
         sequence_parallel: between the blocks each of the d1 ranks of a column has some of the
             tokens of every sequence, instead of a copy of all. Norms and dropouts work on these,
@@ -148,7 +148,7 @@ def init_mesh(
     request, error = None, None
     try:
         request = request_of(
-            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused,
+            d1, d2, cluster, model, data_parallel, order, algorithm, data_algorithm, fused,
             sequence_parallel, dtype, planning
         )  # fmt: skip
     except (ValueError, TypeError, RuntimeError) as wrong:

@@ -45,7 +45,7 @@ class Request:
 
 
 def request_of(
-    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused,
+    d1, d2, cluster, model, data_parallel, order, algorithm, data_algorithm, fused,
     sequence_parallel, dtype, planning
 ) -> Request:  # fmt: skip
     """The request that follows from init_mesh()'s arguments.
@@ -58,20 +58,20 @@ def request_of(
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype: found {dtype!r}, expected a torch.dtype, e.g. torch.bfloat16")
     if d1 == "auto":
-        if d2 is not None or topology is None or model is None:
-            raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
+        if d2 is not None or cluster is None or model is None:
+            raise ValueError('init_mesh("auto") needs cluster=... and model=..., and no d2')
         replicas = "auto" if data_parallel == "auto" else _whole("data_parallel", data_parallel)
         if replicas != "auto" and world % replicas:
             raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
         return _planned(
-            topology, model, world, replicas, order, algorithm, data_algorithm, fused,
+            cluster, model, world, replicas, order, algorithm, data_algorithm, fused,
             sequence_parallel, dtype, planning
         )  # fmt: skip
     if data_parallel == "auto":
         raise ValueError('data_parallel="auto": only init_mesh("auto") asks the planner')
     replicas = _whole("data_parallel", data_parallel)
-    if planning or topology is not None or model is not None or dtype is not None:
-        given = {**planning, "topology": topology, "model": model, "dtype": dtype}
+    if planning or cluster is not None or model is not None or dtype is not None:
+        given = {**planning, "cluster": cluster, "model": model, "dtype": dtype}
         names = ", ".join(name for name, value in given.items() if value is not None)
         raise ValueError(f'{names}: only init_mesh("auto") asks the planner')
     shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
@@ -93,7 +93,7 @@ _RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": 
 
 
 def _planned(
-    topology, model, world, replicas, order, algorithm, data_algorithm, fused, sequence_parallel,
+    cluster, model, world, replicas, order, algorithm, data_algorithm, fused, sequence_parallel,
     dtype, planning
 ) -> Request:  # fmt: skip
     given = None if algorithm is None else _pair(algorithm)
@@ -109,12 +109,12 @@ def _planned(
         "data_collectives": [_COLLECTIVES[one] for one in between],
     }
     try:
-        answer = _best(topology, model, world, given, fused, planning | of_job)
+        answer = _best(cluster, model, world, given, fused, planning | of_job)
     except ValueError:
         if replicas in (1, "auto"):
             raise
-        # The topology may be that of one replica.
-        answer = _best(topology, model, world // replicas, given, fused, planning)
+        # The cluster may be that of one replica.
+        answer = _best(cluster, model, world // replicas, given, fused, planning)
     else:
         replicas = answer.data.replicas
     size = math.prod(answer.mesh)
@@ -133,7 +133,7 @@ def _running(answer: Any) -> tuple[str, str]:
     return tuple(_RUNNING.get(name, "ring") for name in answer.collectives)
 
 
-def _best(topology, model, size, given, fused, planning) -> Any:
+def _best(cluster, model, size, given, fused, planning) -> Any:
     """The planner's answer among the meshes and algorithms that can run."""
     from atp.planner import plan
 
@@ -150,7 +150,7 @@ def _best(topology, model, size, given, fused, planning) -> Any:
         wanted = [[_COLLECTIVES[one]] for one in given]
     elif wanted is None:
         wanted = ["ring", "aggregation"]
-    return plan(topology, model, size, collectives=wanted, fused=fused, runtime=True, **planning)
+    return plan(cluster, model, size, collectives=wanted, fused=fused, runtime=True, **planning)
 
 
 def _is_of_transformers(model: Any) -> bool:

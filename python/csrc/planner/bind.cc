@@ -95,21 +95,21 @@ planner::Transformer transformer_of(const Description& model) {
       .transformer;
 }
 
-Cluster cluster_of(const Description& topology, const Choices& choices) {
+Cluster cluster_of(const Description& cluster, const Choices& choices) {
   const ClusterPart part{choices.hosts, choices.ranks_per_host};
-  return valid(topology.is_text ? parse_cluster(topology.text, topology.path, part)
-                                : read_cluster(topology.path, part));
+  return valid(cluster.is_text ? parse_cluster(cluster.text, cluster.path, part)
+                               : read_cluster(cluster.path, part));
 }
 
-planner::Request request_of(const Cluster& cluster, const Description& model,
-                            std::uint32_t world_size, const Choices& choices) {
-  valid(check_world_size(cluster, world_size));
+planner::Request request_of(const Cluster& cluster, const Description& model, std::uint32_t ranks,
+                            const Choices& choices) {
+  valid(check_ranks(cluster, ranks));
   planner::Request request;
   request.interconnect = cluster.interconnect;
   request.model = transformer_of(model);
   if (choices.element_bytes != 0) request.model.bytes_per_element = choices.element_bytes;
   request.workload = {choices.batch, choices.sequence};
-  request.world_size = world_size;
+  request.world_size = ranks;
   request.options.mode = cost_mode(choices.mode);
   request.options.dimension1 = collective_set(choices.collectives);
   request.options.dimension2 = collective_set(choices.collectives2);
@@ -131,10 +131,9 @@ planner::Request request_of(const Cluster& cluster, const Description& model,
   return request;
 }
 
-std::string plan_json_text(const Description& topology, const Description& model,
-                           std::uint32_t world_size, const Choices& choices) {
-  const planner::Request request =
-      request_of(cluster_of(topology, choices), model, world_size, choices);
+std::string plan_json_text(const Description& cluster, const Description& model,
+                           std::uint32_t ranks, const Choices& choices) {
+  const planner::Request request = request_of(cluster_of(cluster, choices), model, ranks, choices);
   const Result<planner::Plan> plan = planner::plan(request);
   if (!plan) throw std::runtime_error(plan.error().message);
   return plan_json(request, plan.value());
@@ -234,8 +233,8 @@ PYBIND11_MODULE(_planner, module) {
           py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
           py::arg("data_collectives"));
   // The search touches no Python object, so other threads may run.
-  module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
-             py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
+  module.def("plan_json", &atp::plan_json_text, py::arg("cluster"), py::arg("model"),
+             py::arg("ranks"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
   module.def("ranks_by_position", &atp::ranks_of, py::arg("layout"));
   module.def(
       "core_spread",

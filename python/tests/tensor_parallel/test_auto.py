@@ -56,13 +56,13 @@ PLANNED = {
 
 @pytest.mark.parametrize("case", PLANNED)
 def test_auto_plans_only_what_can_run(gloo_ranks, case):
-    (topology, arguments), shape, algorithms = PLANNED[case]
+    (cluster, arguments), shape, algorithms = PLANNED[case]
     size = shape[0] * shape[1]
 
     def body(_rank):
         asked = {"algorithm": None, "fused": None, "dtype": None} | arguments
         found = request_of(
-            "auto", None, topology, MODEL, 1, None, asked["algorithm"], "gloo", asked["fused"],
+            "auto", None, cluster, MODEL, 1, None, asked["algorithm"], "gloo", asked["fused"],
             False, asked["dtype"], {},
         )  # fmt: skip
         scatters = {dimension.reduce_scatter for dimension in found.plan.dimensions} - {"none"}
@@ -81,8 +81,8 @@ def test_auto_runs_the_best_measured_algorithm(gloo_ranks):
 
     def body(_rank):
         found = []
-        for topology, algorithm in ((gloo, "gloo"), (gloo, None), (unnamed, None)):
-            asked = "auto", None, topology, MODEL, 1, None, algorithm, "gloo", None, False, None, {}
+        for cluster, algorithm in ((gloo, "gloo"), (gloo, None), (unnamed, None)):
+            asked = "auto", None, cluster, MODEL, 1, None, algorithm, "gloo", None, False, None, {}
             request = request_of(*asked)
             found.append((request.shape, request.algorithms[1:], request.plan.measured))
         return found
@@ -138,7 +138,7 @@ def test_auto_uses_the_planners_algorithms(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=tmp_path / "rings.yaml", model=MODEL)
+        mesh = init_mesh("auto", cluster=tmp_path / "rings.yaml", model=MODEL)
         return mesh.first.algorithm, mesh.second.algorithm, mesh.second.fused
 
     assert gloo_ranks.run(8, body, backend="gloo") == [("ring", "ring", True)] * 8
@@ -164,7 +164,7 @@ def test_auto_chooses_the_number_of_replicas(gloo_ranks):
     assert answer.data.replicas == 2, "one for each sequence"
 
     def body(_rank):
-        asked = {"topology": SLOW_BETWEEN, "model": small, "dtype": torch.float32}
+        asked = {"cluster": SLOW_BETWEEN, "model": small, "dtype": torch.float32}
         found = []
         for data_parallel, batch in (("auto", 2), (4, 4), (1, 2)):
             mesh = init_mesh("auto", data_parallel=data_parallel, batch=batch, **asked)
@@ -179,11 +179,11 @@ def test_auto_chooses_the_number_of_replicas(gloo_ranks):
         assert one == ((1, 8), "gloo", 0)
 
 
-def test_a_topology_of_one_replica_is_planned_for_each(gloo_ranks):
+def test_a_cluster_of_one_replica_is_planned_for_each(gloo_ranks):
     replica = {"levels": [flat()["levels"][0] | {"count": 4}]}
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=replica, model=MODEL, data_parallel=2)
+        mesh = init_mesh("auto", cluster=replica, model=MODEL, data_parallel=2)
         return mesh.data.size, mesh.first.size * mesh.second.size, mesh.data.algorithm
 
     assert gloo_ranks.run(8, body, backend="gloo") == [(2, 4, "gloo")] * 8
@@ -208,7 +208,7 @@ def test_the_mesh_uses_the_planners_order(gloo_ranks):
     assert answer.ranks_by_position() != list(range(8))
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=CROSSED, model=MODEL, collectives=["ring"])
+        mesh = init_mesh("auto", cluster=CROSSED, model=MODEL, collectives=["ring"])
         return mesh.row * mesh.shape[1] + mesh.column, mesh.shape
 
     found = gloo_ranks.run(8, body, backend="gloo")
@@ -220,7 +220,7 @@ def test_a_given_order_overrides_the_planners(gloo_ranks):
     order = [7, 6, 5, 4, 3, 2, 1, 0]
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=CROSSED, model=MODEL, collectives=["ring"], order=order)
+        mesh = init_mesh("auto", cluster=CROSSED, model=MODEL, collectives=["ring"], order=order)
         return mesh.row * mesh.shape[1] + mesh.column
 
     assert gloo_ranks.run(8, body, backend="gloo") == order
@@ -230,7 +230,7 @@ def test_a_refusal_of_the_planner_reaches_every_rank(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(rank):
-        init_mesh("auto", topology=tmp_path / "rings.yaml", model={**MODEL, "n_head": 15})
+        init_mesh("auto", cluster=tmp_path / "rings.yaml", model={**MODEL, "n_head": 15})
 
     for error in errors(gloo_ranks, 8, body):
         assert "n_head" in error

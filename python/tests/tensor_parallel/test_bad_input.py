@@ -86,7 +86,7 @@ REFUSED_EVERYWHERE = {
         "init_mesh() has no option algoritm",
     ),
     "a type by its name": (
-        lambda rank: init_mesh("auto", topology="t", model="m", dtype="bfloat16"),
+        lambda rank: init_mesh("auto", cluster="t", model="m", dtype="bfloat16"),
         "dtype: found 'bfloat16', expected a torch.dtype, e.g. torch.bfloat16",
     ),
     "patience as a number": (
@@ -97,7 +97,7 @@ REFUSED_EVERYWHERE = {
         lambda rank: parallelize("GPT", mesh=init_mesh(4, 1)),
         "model: found 'GPT', expected a torch.nn.Module",
     ),
-    "auto without a topology": (lambda rank: init_mesh("auto"), "needs topology=... and model="),
+    "auto without a cluster": (lambda rank: init_mesh("auto"), "needs cluster=... and model="),
     "heads that d1 does not divide": (
         lambda rank: parallelize(Transformer(CONFIG), mesh=init_mesh(4, 1)),
         "d1 = 4 does not divide its 6 heads",

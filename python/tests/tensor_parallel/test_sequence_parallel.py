@@ -204,7 +204,7 @@ def test_the_planner_chooses_among_the_meshes_that_can_share_tokens(gloo_ranks):
         )
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=FLAT, model=PLANNED["GPT"][2], batch=8, sequence=12,
+        mesh = init_mesh("auto", cluster=FLAT, model=PLANNED["GPT"][2], batch=8, sequence=12,
                          collectives=["ring"], sequence_parallel=True)  # fmt: skip
         model = parallelize(test_models.make(test_models.GPT), mesh=mesh)
         tokens = torch.arange(96).view(8, 12) % 64

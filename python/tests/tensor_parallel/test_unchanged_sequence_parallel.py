@@ -87,7 +87,7 @@ def test_the_planner_plans_it_for_models_of_transformers(gloo_ranks):
     config = FILES["Llama"] | {"transformers_version": "5"}
 
     def body(_rank):
-        mesh = init_mesh("auto", topology=FLAT, model=config, batch=BATCH, sequence=12,
+        mesh = init_mesh("auto", cluster=FLAT, model=config, batch=BATCH, sequence=12,
                          collectives=["ring"], sequence_parallel=True)  # fmt: skip
         model = parallelize(make(Llama), mesh)
         return mesh.splits_tokens, mesh.shape, list(model(torch.zeros(BATCH, 12).long()).shape)
