@@ -1,4 +1,4 @@
-"""The table and the plots of docs/plan/planner.md are what experiments/planner/paper computes."""
+"""The plots of docs/plan/planner.md are what experiments/planner/paper computes."""
 
 import os
 import subprocess
@@ -26,10 +26,6 @@ def output(*arguments):
 
 def test_the_text_is_the_golden_one():
     assert output() == (Path(__file__).parent / "planner_paper.txt").read_text()
-
-
-def test_the_documents_table_is_what_the_program_prints():
-    assert output("--markdown") in (REPOSITORY / "docs" / "plan" / "planner.md").read_text()
 
 
 def test_the_documents_plots_are_what_the_program_draws(tmp_path):

@@ -22,12 +22,9 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   build/release/bin/planner_paper
   build/release/bin/planner_paper --out docs/plan/planner
-      with the plots
-  build/release/bin/planner_paper --markdown
-      the table of docs/plan/planner.md)";
+      with the plots)";
 
 struct PaperOptions {
-  bool markdown = false;
   bool csv = false;
   std::string folder;
 };
@@ -39,15 +36,6 @@ void print_for_people(const std::vector<paper::Row>& rows) {
     fmt::print("\n");
   }
   fmt::print("Fig. 12, T by devices\n{}", paper::figure_12_table().text());
-}
-
-// Only what differs: the page of the planner has no room for what agrees.
-void print_markdown(const std::vector<paper::Row>& rows) {
-  fmt::print("| where | what | paper | ours | why |\n|---|---|---|---|---|\n");
-  for (const paper::Row& row : rows) {
-    if (row.why.starts_with("agrees")) continue;
-    fmt::print("| {} | {} | {} | {} | {} |\n", row.where, row.what, row.paper, row.ours, row.why);
-  }
 }
 
 void print_csv(const std::vector<paper::Row>& rows) {
@@ -73,9 +61,7 @@ void write_plots(const std::string& folder) {
 
 void run_paper(const PaperOptions& options) {
   const std::vector<paper::Row> rows = paper::all_rows();
-  if (options.markdown) {
-    print_markdown(rows);
-  } else if (options.csv) {
+  if (options.csv) {
     print_csv(rows);
   } else {
     print_for_people(rows);
@@ -88,9 +74,7 @@ int run_program(const std::vector<std::string>& arguments) {
                       "Compare the paper's figures and tables that need no GPU with the planner");
   program.footer(kExamples);
   PaperOptions options;
-  const Option markdown =
-      program.add_flag("--markdown", options.markdown, "Print a Markdown table of what differs");
-  program.add_flag("--csv", options.csv, "Print CSV").excludes(markdown);
+  program.add_flag("--csv", options.csv, "Print CSV");
   program.add_option("--out", options.folder, "Also write the plots into this folder as SVG")
       .type_name("DIR");
   program.callback([&options] { run_paper(options); });

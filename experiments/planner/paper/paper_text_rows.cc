@@ -38,11 +38,11 @@ std::vector<Row> text_rows() {
        "the product is [Shard(1), Partial]: partial on dimension 2, as in the paper's equation 2; "
        "f2 and f4 likewise are on dimension 1"},
       {"Fig. 6, 3.2.1", "all-reduce f3 backward", "dimension 2", "dimension 2",
-       "the same; but its forward pass is on the same dimension: the two are not a conjugate "
+       "agrees; but its forward pass is on the same dimension, so the two are not a conjugate "
        "pair"},
       {"Eq. 2", "volume on dimension 2 per layer, forward and backward", "14h/d1 all-reduced",
        "12h/d1 all-reduced, 4h/d1 all-gathered",
-       "the same on rings, where an all-gather is half an all-reduce: two errors cancel: the "
+       "agrees on rings, where an all-gather is half an all-reduce, by two errors that cancel: the "
        "gather before the output product is left out and the backward scatter costed as an "
        "all-reduce"},
       {"Eq. 2", "the same with reduce-scatter where only a slice is used", "not considered",
