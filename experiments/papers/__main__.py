@@ -72,6 +72,7 @@ def write_page(path, folder):
     path.write_text(page.contents(results, pictures.name, faults.stored(folder)))
     if results:
         report.write_table(pictures / "checks.csv", page.checks(results))
+        report.write_table(pictures / "runs.csv", page.runs(results))
     print(f"wrote {path}")
 
 

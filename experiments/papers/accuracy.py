@@ -58,10 +58,10 @@ ENTRIES = [
         "top-5 accuracy of 75 % 1.25 times as fast, and ResNet50 one of 93 % 1.02 times as fast; "
         "ResNet152 gains about as much as ResNet50.",
         State.REAL,
-        "The model is small, and the data differ. So this run shows only that accuracy "
-        "needs no more steps. Fig. 8 and Fig. 18 show how much faster a step is.",
+        "The model is small, and the data differ. So this run shows only that accuracy needs no "
+        "more steps.",
         "A CNN trains on Fashion-MNIST, with four ranks over one machine's loopback. Steps and "
-        "seeds are the same over ATP and over Gloo.",
+        "seeds are the same.",
         "equal steps: yes; time: see Fig. 8 and Fig. 18",
         figure_11,
     )

@@ -254,10 +254,10 @@ ENTRIES = [
     Entry(
         "table1",
         "Table 1, §B.2: false positives of the proactive check",
-        "The proactive check keeps a packet from the switches if a value in it exceeds B = "
-        "(2^31 - n) / (n s), for n workers and the scale s. That is a false positive if the sum "
-        "would have fitted. ResNet50 on ImageNet, with the scale 1e8, has 37,002, 231,528, "
-        "1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and 64 workers.",
+        "The proactive check keeps a packet from the switches if a value in it exceeds B = (2^31 - "
+        "n) / (n s), for n workers and the scale s. ResNet50 on ImageNet, with the scale 1e8, has "
+        "37,002, 231,528, 1,156,126 and 14,602,998 false positives per epoch with 8, 16, 32 and 64 "
+        "workers.",
         State.COMPUTED,
         "The model is different. Its gradients are smaller and its epochs shorter, so the "
         "counts cannot be compared, only how they rise. The product's check is off by default "

@@ -134,17 +134,12 @@ ENTRIES = [
         "Our job only sums, so nothing hides a repair; the paper's job computes, too. The pool "
         "waits 1 ms for each lost slot, which is 120 round trips of its full window; with 1.3 "
         "round trips it keeps more than ATP. ATP's window counts from the oldest packet without an "
-        "answer, so a loss holds up the packets far behind it; in the pool it holds up only the "
-        "next packets of its slot. With a window of 1,024 (still 200 packets in flight) ATP loses "
-        "less. What it then loses at 1 % is mostly time in which it waits for a timer of 1 ms: "
-        "with timers of 20 µs it keeps 93 % (measured once, with changed constants). By the "
+        "answer, so a loss holds up the packets far behind it, less with a window of 1,024. By the "
         "paper's rules nothing probes the end of an operation, and a loss that three later answers "
-        "do not show waits for that timer, which then doubles; here each sum ends with a window of "
-        "such packets. How much each of these rules costs we have not measured.",
+        "do not show waits for that timer, which then doubles.",
         HOSTS + ", one job of eight workers, and the static pool "
-        "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; with "
-        "200, the pool keeps as much, to within half a percent. Packets are lost in both "
-        "directions of one worker's link.",
+        "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; Packets "
+        "are lost in both directions of one worker's link.",
         "recovery better than by a time-out of 1 ms: yes, but by the paper's own rules not at 1 %; "
         "than by the best time-out: no; free up to 0.1 %: nearly, with a larger window",
         figure_10,

@@ -229,9 +229,9 @@ ENTRIES = [
     Entry(
         "9",
         "Fig. 9, §5.2.2: two levels of switches",
-        "Six workers are in three racks, and the server is in the third; the switches are "
-        "Tofino's software model. Aggregation at rack scale, without a second level, sends the "
-        "server three times as many packets as ATP. So ATP removes two thirds of them.",
+        "Six workers are in three racks, and the server is in the third; the switches are Tofino's "
+        "software model. Aggregation at rack scale, without a second level, sends the server three "
+        "times as many packets as ATP.",
         State.SIMULATED,
         "They do not: both counts are exact.",
         HOSTS + ", one job, and more aggregators than it needs.",
@@ -245,8 +245,8 @@ ENTRIES = [
         "both jobs take the same time to reach 75 % top-5 accuracy. They are 1.20 times as fast as "
         "over BytePS at its best, and 1.25 times as fast as over Horovod.",
         State.SIMULATED,
-        "Our jobs sum without computing, so sharing halves their speed. Where the paper measured "
-        "Horovod, we compare with a bound, rings at full rate, which is harder to beat.",
+        "Our jobs sum without computing, so sharing halves their speed. We compare with a bound, "
+        "rings at full rate, and not with Horovod.",
         HOSTS
         + ", with equal fixed windows of 200 packets where nothing else is said, and no training.",
         "equal: yes; speed: only compared with a bound",

@@ -16,8 +16,9 @@ _INTRODUCTION = (
     "{minutes} minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick "
     "form, which measures less, in six. Each run checks the shape of its figure: which system is "
     "ahead, where curves cross, and whether factors are within the bands of "
-    "[checks.csv]({pictures}/checks.csv). A figure that needs a Tofino or GPUs is *not shown*. "
-    "Where a paper's text gives numbers, our picture includes them."
+    "[checks.csv]({pictures}/checks.csv); [runs.csv]({pictures}/runs.csv) has its commit, duration "
+    "and spread. A figure that needs a Tofino or GPUs is *not shown*. Where a paper's text gives "
+    "numbers, our picture includes them."
 )
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "
@@ -98,19 +99,10 @@ def section(entry, found, pictures):
             item("why they differ", entry.why),
             "",
         ]
-    form = "quick form" if found["quick"] else "full form"
-    count = len(found["checks"])
-    checked = f"{count} check" + "s" * (count != 1) + (" hold" if count != 1 else " holds")
     lines += [
         item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
         item("set-up", entry.setup),
         item("why they differ", entry.why),
-        item("spread", found["spread"]),
-        item(
-            "run",
-            f"`--figure {entry.key}`, {form}, {found['seconds']:.0f} s, commit {found['commit']}; "
-            + ("; ".join(map(str, store.failed(found))) or checked),
-        ),
     ]
     return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
 
@@ -157,6 +149,20 @@ def checks(results):
         {"figure": key, "checked": one.what, "value": f"{one.value:.4g}", "expected": one.band}
         for key, found in results.items()
         for one in (Check(**each) for each in found["checks"])
+    ]
+
+
+def runs(results):
+    """Where the stored results come from: a table's rows."""
+    return [
+        {
+            "figure": key,
+            "form": "quick" if found["quick"] else "full",
+            "seconds": round(found["seconds"]),
+            "commit": found["commit"],
+            "spread": spaced(found["spread"]),
+        }
+        for key, found in results.items()
     ]
 
 

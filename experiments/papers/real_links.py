@@ -281,9 +281,8 @@ def figure_20(size):
 
 
 _SETUP = (
-    "Workers, switches and servers are processes in network namespaces, in two racks. The one link "
-    "between the racks is shaped in each direction, with a queue of 16 ms. The jobs use congestion "
-    "control. "
+    "The hosts are in two racks. The one link between the racks is shaped in each direction, with "
+    "a queue of 16 ms. The jobs use congestion control."
 )
 ENTRIES = [
     Entry(
@@ -295,8 +294,7 @@ ENTRIES = [
         "stands in for Horovod's. BytePS is not measured.",
         _SETUP
         + "The link runs at 20 Mbit/s. Each job has two workers in the left rack, and one worker "
-        "and a server in the right rack; each rack has a switch. A job sums tensors of 256 KiB, "
-        "over ATP or over Gloo.",
+        "and a server in the right rack. A job sums tensors of 256 KiB, over ATP or over Gloo.",
         "yes",
         figure_12,
     ),
@@ -311,8 +309,7 @@ ENTRIES = [
         _SETUP
         + "The link runs at 50 Mbit/s. All workers are in the left rack with one switch, and the "
         "servers in the right rack. A job sums 320 kB (VGG16) or 59 kB (ResNet50) and sleeps. The "
-        "pair of jobs, and each of the two jobs alone, run at the same time, in networks of their "
-        "own.",
+        "pair and each job alone run at the same time, in networks of their own.",
         "yes: a job loses less than in the paper",
         figure_20,
     ),

@@ -139,12 +139,10 @@ ENTRIES = [
         "As for Fig. 9.",
         State.REAL,
         "Real processes repeat a packet now and then, when it has waited longer for a processor "
-        "than their time-out; simulated workers never wait for one. With windows of 256 packets "
-        "on a busy machine, they repeat a tenth of the packets of aggregation at rack scale.",
-        "Six workers, three switches and a server are processes in network namespaces: two workers "
-        "in each of three racks, the server in the third. Nothing limits the links, and the kernel "
-        "joins no packets. One job sums tensors of 1 MiB, with 350 values per packet and windows "
-        "of 32 packets.",
+        "than their time-out.",
+        "Two workers are in each of three racks, the server in the third. Nothing limits the "
+        "links, and the kernel joins no packets. One job sums tensors of 1 MiB, with 350 values "
+        "per packet and windows of 32 packets.",
         "yes",
         figure_9,
     )

@@ -146,10 +146,10 @@ ENTRIES = [
         "jobs keep few fragments in flight: regions of two aggregators are enough for a static "
         "partition. The jobs never pause, so neither leaves aggregators to the other. By the "
         "paper's rules a fragment that collides crosses a server's link four times.",
-        "Two jobs of four workers, each with a server of its own, and one switch are processes in "
-        "network namespaces, whose links run at 20 Mbit/s. A job sums tensors of 1 MiB. Ours and "
-        "the paper's rules (as in Fig. 16a) have windows of at most 64 packets, a static partition "
-        "(`--partition 2`, linear placement) its region.",
+        "Two jobs of four workers, each with a server of its own, share one switch; links run at "
+        "20 Mbit/s. A job sums tensors of 1 MiB. Ours and the paper's rules (as in Fig. 16a) have "
+        "windows of at most 64 packets, a static partition (`--partition 2`, linear placement) its "
+        "region.",
         "nothing can be gained, since the jobs never pause: nearly as fast as a static partition "
         "(0.93 to 0.98), three times as fast as by the paper's rules",
         figure_13a,

@@ -30,7 +30,7 @@ _NOT_SHOWN = [
     Entry(
         "17",
         "Fig. 7 and 17: pseudocode of the switch",
-        "The paper gives the rules for a packet, without loss and with it.",
+        "The rules for a packet.",
         State.NOT_SHOWN,
         "these are rules, not a result. docs/inside/protocol §4 has the product's rules, and "
         "atp/core/dataplane/conformance has a test for each.",

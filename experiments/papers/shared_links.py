@@ -156,11 +156,10 @@ ENTRIES = [
         "20 %), and then sums, without overlap. Beside the flow a sum gets half of the link and "
         "waits in the queue that cubic fills (16 ms), so it takes longer. The link is 5,000 times "
         "slower.",
-        "Six workers, a switch, a server and a cubic flow from one worker run in network "
-        "namespaces of their own. The link runs at 20 Mbit/s with a queue of 40 kB, and a sum is "
-        "128 kB, so that alone it takes as long as VGG16's does at 100 Gbit/s. *The paper's rules* "
-        "are workers with `ATP_CONGESTION=paper` and a switch with `--places 1 --first-come`. The "
-        "job alone and the job beside the flow run at the same time, in networks of their own.",
+        "Six workers, a switch, a server and a cubic flow from one worker. The link runs at 20 "
+        "Mbit/s with a queue of 40 kB, and a sum is 128 kB, so that alone it takes as long as "
+        "VGG16's does at 100 Gbit/s. *The paper's rules* are workers with `ATP_CONGESTION=paper` "
+        "and a switch with `--places 1 --first-come`.",
         "together yes; the job keeps little more than half of its speed",
         figure_16a,
     ),
@@ -173,9 +172,7 @@ ENTRIES = [
         State.REAL,
         "The rates, the queue and TCP's algorithm (cubic) differ. The job's window grows by a "
         "packet per round trip; cubic's does not.",
-        "Six workers, a switch, a server and a cubic flow from one worker run in network "
-        "namespaces of their own. The link runs at 20 Mbit/s with a queue of 40 kB. *The paper's "
-        "rules* are as in Fig. 16a.",
+        "As for Fig. 16a. *The paper's rules* are as in Fig. 16a.",
         "yes; the job takes more than its share from the flow",
         figure_16b,
     ),

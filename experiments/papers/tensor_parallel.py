@@ -201,7 +201,7 @@ ENTRIES = [
     Entry(
         "tp-table1",
         "Table 1: sharding of data and tensor parallelism",
-        "The table gives data parallelism, and column and row parallelism, as sharding specs.",
+        "Sharding specs.",
         State.NOT_SHOWN,
         "this is a definition, not a result. docs/plan/tensor-parallel.md has the product's specs, "
         "and python/tests compares their results with unsharded blocks.",
