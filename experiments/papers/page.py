@@ -5,7 +5,7 @@ import textwrap
 
 from experiments.papers import faults, store
 from experiments.papers.entry import Check, State
-from experiments.papers.registry import ENTRIES, INA, TP
+from experiments.papers.registry import ENTRIES, INA, TP, find
 
 _INTRODUCTION = (
     "This page puts the results of two papers beside ours. The first is *ATP: In-network "
@@ -16,9 +16,9 @@ _INTRODUCTION = (
     "{minutes} minutes on two cores, many of them beside other work; `ARGS=--quick` runs the quick "
     "form, which measures less, in six. Each run checks the shape of its figure: which system is "
     "ahead, where curves cross, and whether factors are within the bands of "
-    "[checks.csv]({pictures}/checks.csv); [runs.csv]({pictures}/runs.csv) has its commit, duration "
-    "and spread. A figure that needs a Tofino or GPUs is *not shown*. Where a paper's text gives "
-    "numbers, our picture includes them."
+    "[checks.csv]({pictures}/checks.csv); [runs.csv]({pictures}/runs.csv) has its set-up, commit, "
+    "duration and spread. A figure that needs a Tofino or GPUs is *not shown*. Where a paper's "
+    "text gives numbers, our picture includes them."
 )
 _STATES = (
     "A figure is shown in one of three ways. *Real processes* are the product, in network "
@@ -95,13 +95,11 @@ def section(entry, found, pictures):
         return [
             *lines,
             item("ours", "not run yet"),
-            item("set-up", entry.setup),
             item("why they differ", entry.why),
             "",
         ]
     lines += [
         item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
-        item("set-up", entry.setup),
         item("why they differ", entry.why),
     ]
     return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
@@ -161,6 +159,7 @@ def runs(results):
             "seconds": round(found["seconds"]),
             "commit": found["commit"],
             "spread": spaced(found["spread"]),
+            "set-up": spaced(find([key])[0].setup),
         }
         for key, found in results.items()
     ]

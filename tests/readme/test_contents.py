@@ -67,7 +67,6 @@ def test_a_citation_of_the_protocol_is_found_there():
 
 
 def test_a_wrong_citation_is_found():
-    sections = {"5": {"Loss"}}
-    text = "// (docs/inside/protocol\n// §5, *Loss*)\n(docs/inside/protocol §5, *Gain*; §6) "
-    text += "`docs/inside/protocol` §11"
+    sections, place = {"5": {"Loss"}}, "docs/inside/protocol"
+    text = f"// ({place}\n// §5, *Loss*)\n({place} §5, *Gain*; §6) `{place}` §11"
     assert complaints(text, sections) == ["§5, *Gain*", "§11, **"]
