@@ -136,7 +136,7 @@ ENTRIES = [
         "round trips it keeps more than ATP. ATP's window counts from the oldest packet without an "
         "answer, so a loss holds up the packets far behind it, less with a window of 1,024. By the "
         "paper's rules nothing probes the end of an operation, and a loss that three later answers "
-        "do not show waits for that timer, which then doubles.",
+        "do not show waits for a timer of 1 ms, which then doubles.",
         HOSTS + ", one job of eight workers, and the static pool "
         "(experiments/papers/static_pool.py). The pool has 256 packets in flight, ATP 200; Packets "
         "are lost in both directions of one worker's link.",

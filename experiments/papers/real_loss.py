@@ -242,8 +242,7 @@ ENTRIES = [
         f"Our links are a thousand times slower. A full window of {WINDOW} packets takes "
         f"{round_trip_ms(WINDOW):.1f} ms, so a time-out of 1 ms cannot be compared as it is: the "
         "same number of round trips can. ATP's lead is one over the setting, not over the scheme: "
-        "with a time-out of about two round trips, a static pool recovers at least as well as ATP."
-        f"even the pool of {SMALL.slots} slots repeats packets that are only late.",
+        "with a time-out of about two round trips, a static pool recovers at least as well as ATP.",
         "Four workers on links of 100 Mbit/s, a switch and, for ATP, a server are hosts of their "
         "own (network namespaces). One of the workers loses packets in both directions. Both "
         "systems sum tensors of 4 MiB one by one, with 350 values per packet, the same number of "
