@@ -69,10 +69,16 @@ def write_page(path, folder):
     pictures.mkdir(parents=True, exist_ok=True)
     for key in results:
         shutil.copyfile(folder / f"{key}.svg", pictures / f"{key}.svg")
-    path.write_text(page.contents(results, pictures.name, faults.stored(folder)))
-    if results:
-        report.write_table(pictures / "checks.csv", page.checks(results))
-        report.write_table(pictures / "runs.csv", page.runs(results))
+    planted = faults.stored(folder)
+    path.write_text(page.contents(results, pictures.name, planted))
+    tables = {
+        "checks": page.checks(results),
+        "runs": page.runs(results),
+        "blanks": page.blanks(planted),
+    }
+    for name, rows in tables.items():
+        if rows:
+            report.write_table(pictures / f"{name}.csv", rows)
     print(f"wrote {path}")
 
 

@@ -109,14 +109,20 @@ _FAULTS = (
     "`.venv/bin/python -m experiments.papers.faults` takes one rule away from the product, and "
     "leaves what it is compared with as it is. *Yes* means that a check of the figure's quick "
     "form, with one seed, then fails. From real processes (Fig. 16, and those with *real*) fewer "
-    "rules can be taken away: the others have a dash."
+    "rules can be taken away: the others have a dash. [blanks.csv]({pictures}/blanks.csv) says why "
+    "a cell is blank."
 )
 
 
-def faults_section(found):
+def faults_section(found, pictures="papers"):
     """`found`: by figure and fault, the checks that failed."""
     keys = list(found)
-    lines = ["## What the figures of sharing notice", "", wrapped(_FAULTS), ""]
+    lines = [
+        "## What the figures of sharing notice",
+        "",
+        wrapped(_FAULTS.format(pictures=pictures)),
+        "",
+    ]
     lines += ["| the product has | " + " | ".join(f"Fig. {key}" for key in keys) + " |"]
     lines += ["|---" * (len(keys) + 1) + "|"]
     for fault in faults.FAULTS:
@@ -126,19 +132,17 @@ def faults_section(found):
         lines.append(f"| {fault} | {' | '.join(cells)} |")
     commits = [found[key].get("commit", "earlier") for key in keys]
     lines.append(f"| (run at commit) | {' | '.join(commits)} |")
-    lines += ["", "Why a cell is blank:", ""]
-    whys = {}
-    for key in keys:
-        blank = [fault for fault in faults.FAULTS if found[key].get(fault) == []]
-        for fault in blank:
-            whys.setdefault(faults.explanation(key, fault), {}).setdefault(key, []).append(fault)
-    for why, blank in whys.items():
-        by_faults = {}
-        for key, names in blank.items():
-            by_faults.setdefault(", ".join(names), []).append(key)
-        where = "; ".join(f"{names} (Fig. {', '.join(at)})" for names, at in by_faults.items())
-        lines += [item(where, why)]
     return [*lines, ""]
+
+
+def blanks(found):
+    """Why a cell of that table is blank: a table's rows."""
+    return [
+        {"figure": key, "fault": fault, "not noticed, because": faults.explanation(key, fault)}
+        for key in found
+        for fault in faults.FAULTS
+        if found[key].get(fault) == []
+    ]
 
 
 def checks(results):
@@ -193,7 +197,7 @@ def contents(results, pictures="papers", planted=None):
             here = entry.state.value.removeprefix("shown ").strip("()")
             lines.append(f"| {anchor(entry)} | {here} | {said} |")
         lines.append("")
-    lines += faults_section(planted) if planted else []
+    lines += faults_section(planted, pictures) if planted else []
     for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
         lines += [f"## {title}", ""]
         for entry in entries:

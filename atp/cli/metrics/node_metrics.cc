@@ -195,11 +195,11 @@ void add_node_metrics(const NodeStatus& status, MetricsText& metrics) {
 }
 
 std::string node_metrics_table() {
-  std::string text = "| metric | node | type | labels | meaning |\n|---|---|---|---|---|\n";
+  std::string text = "| metric | node | labels | meaning |\n|---|---|---|---|\n";
   for (const MetricInfo& info : node_metrics()) {
-    text += fmt::format(
-        "| `{}` | {} | {} | {} | {} |\n", info.name, text_of(info.of), to_string(info.type),
-        info.labels.empty() ? std::string() : fmt::format("`{}`", info.labels), info.help);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", info.name, text_of(info.of),
+                        info.labels.empty() ? std::string() : fmt::format("`{}`", info.labels),
+                        info.help);
   }
   return text;
 }

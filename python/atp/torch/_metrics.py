@@ -87,9 +87,9 @@ def table() -> str:
     """The ranks' table in docs/operate/metrics.md."""
     rows = [(name, *about) for name, about in METRICS.items()]
     rows += [(name_of(counter), "counter", "group", what) for counter, what in COUNTERS.items()]
-    lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
-    for name, kind, labels, what in rows:
-        lines.append(f"| `{name}` | {kind} | {f'`{labels}`' if labels else ''} | {what} |")
+    lines = ["| metric | labels | meaning |", "|---|---|---|"]
+    for name, _, labels, what in rows:
+        lines.append(f"| `{name}` | {f'`{labels}`' if labels else ''} | {what} |")
     return "\n".join(lines) + "\n"
 
 
