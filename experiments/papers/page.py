@@ -67,9 +67,14 @@ def item(name, text):
     )
 
 
+def short(entry):
+    """The title without the paper's section and the subject."""
+    return entry.title.split(":")[0].split(",")[0]
+
+
 def anchor(entry):
     """As a link within the page, by the heading that GitHub makes of the title."""
-    return f"[{entry.title.split(':')[0].split(',')[0]}](#{slug(entry.title)})"
+    return f"[{short(entry)}](#{slug(entry.title)})"
 
 
 def slug(title):
@@ -102,7 +107,7 @@ def section(entry, found, pictures):
         item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
         item("why they differ", entry.why),
     ]
-    return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
+    return [*lines, "", f"![{short(entry)}]({pictures}/{entry.key}.svg)", ""]
 
 
 _FAULTS = (

@@ -22,6 +22,9 @@ from tests.pages import REPOSITORY, all_pages, without_blocks
 
 FIRST_PAGES = ("README.md", "CONTRIBUTING.md", "docs/inside/protocol/README.md")
 WORDS_OF_A_PRINTED_PAGE = 300
+MOST_WORDS = 80_000  # of all pages
+MOST_WORDS_OF_A_USER = 30_000
+FOR_USERS = ("README.md", "docs/use/", "docs/operate/")
 ITEM = re.compile(r"\s*(?:[*-]|\d+\.) +")
 
 
@@ -95,6 +98,21 @@ def test_the_first_line_of_code_is_at_most_ten_printed_pages_from_the_readme():
     assert words <= 10 * WORDS_OF_A_PRINTED_PAGE
 
 
+def words_of(pages):
+    """Without blocks, which show programs and what they print."""
+    texts = [without_blocks(read(page)) for page in pages]
+    return sum(bool(re.search(r"\w", word)) for text in texts for word in text.split())
+
+
+def test_all_pages_have_no_more_words_than_one_can_read():
+    assert words_of(all_pages()) <= MOST_WORDS
+
+
+def test_a_user_meets_far_fewer():
+    pages = [page for page in all_pages() if page.startswith(FOR_USERS)]
+    assert words_of(pages) <= MOST_WORDS_OF_A_USER
+
+
 @pytest.mark.parametrize("page", FIRST_PAGES)
 def test_half_of_a_pages_sentences_have_fewer_than_25_words(page):
     assert figures(read(page)).sentence < 25
@@ -145,6 +163,7 @@ def print_figures(commit, chosen):
         names, way = way_to_the_code()
         words = sum(len(text.split()) for text in way)
         print(f"{words} words in {', '.join(names)} to the first line of code")
+        print(f"{words_of(all_pages())} words in all, blocks not counted")
 
 
 if __name__ == "__main__":
