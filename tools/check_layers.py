@@ -93,6 +93,7 @@ ALLOWED = {
         "atp/driver/**",
         "atp/collective",
         "atp/config/text",
+        "atp/config/site",
         "atp/cli/command",
         "atp/cli/metrics",
         "atp/cli/status",

@@ -19,7 +19,7 @@ struct Quota {
   std::uint32_t jobs = 0;
   std::uint32_t aggregators = 0;  // of a switch
   std::size_t bytes = 0;
-  std::uint32_t weight = 1;  // of each of its jobs at a switch, where aggregators are scarce
+  std::uint32_t weight = 1;  // of a job at a switch, where aggregators are scarce
 
   bool operator==(const Quota&) const = default;
 };
@@ -28,11 +28,19 @@ class Quotas {
  public:
   virtual ~Quotas() = default;
   virtual Quota of_tenant(std::uint16_t tenant) const = 0;
+  // A job may have another weight than its tenant's others.
+  virtual std::uint32_t weight_of(const JobKey& job) const { return of_tenant(job.tenant).weight; }
 };
 
 // Without keys there are no limits.
 inline Quota quota_of(const Quotas* quotas, std::uint16_t tenant) {
   return quotas == nullptr ? Quota{} : quotas->of_tenant(tenant);
+}
+inline Quota quota_of(const Quotas* quotas, const JobKey& job) {
+  if (quotas == nullptr) return {};
+  Quota quota = quotas->of_tenant(job.tenant);
+  quota.weight = quotas->weight_of(job);
+  return quota;
 }
 
 // Whether a tenant may begin one more job, or one more stream range of a job. The node passes what

@@ -319,6 +319,7 @@ Plan draw_plan(std::uint64_t seed) {
   draw_tables(draw, plan);
   draw_unlike_switches(plan);
   draw_places(plan);
+  draw_weights(plan);
   draw_papers_rules(plan);
   // Each window in which a rank sends a fragment past the switches, because it might overflow,
   // costs the others a time-out.

@@ -54,6 +54,7 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index);
 void draw_tenants(Plan& plan);
 void draw_unlike_switches(Plan& plan);
 void draw_places(Plan& plan);
+void draw_weights(Plan& plan);
 void draw_papers_rules(Plan& plan);
 void draw_sizes(Plan& plan);
 void draw_discord(Plan& plan);

@@ -141,6 +141,20 @@ void draw_places(Plan& plan) {
   plan.quotas = quotas;
 }
 
+// Which jobs have a weight of their own, as from a cluster file. The others have their tenant's.
+void draw_weights(Plan& plan) {
+  Draw draw(plan.seed ^ 0x3e19'4b0b);
+  if (plan.jobs.size() < 2 || !draw.chance(0.3)) return;
+  const auto quotas = std::make_shared<TenantQuotas>();
+  if (plan.quotas) *quotas = *plan.quotas;
+  for (const JobPlan& job : plan.jobs) {
+    if (draw.chance(0.3)) continue;
+    const auto weight = draw.one_of<std::uint32_t>({1, 2, 3, 8, 1000});
+    quotas->weights[{job.key.job, job.key.tenant}] = weight;
+  }
+  plan.quotas = quotas;
+}
+
 // Which jobs' workers keep the paper's rules, as with ATP_CONGESTION=paper.
 void draw_papers_rules(Plan& plan) {
   Draw draw(plan.seed ^ 0x5ec3'0037);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "atp/base/time.h"
@@ -116,12 +118,17 @@ struct ValueCounts {
   std::uint16_t straight = 0;
 };
 
-// By number; the first has no keys, and so no limits.
+// By number; the first has no keys, and so no limits. Jobs may have weights of their own.
 struct TenantQuotas final : Quotas {
   Quota of_tenant(std::uint16_t tenant) const override {
     return tenant < quotas.size() ? quotas[tenant] : Quota{};
   }
+  std::uint32_t weight_of(const JobKey& job) const override {
+    const auto own = weights.find({job.job, job.tenant});
+    return own == weights.end() ? Quotas::weight_of(job) : own->second;
+  }
   std::vector<Quota> quotas{{}};
+  std::map<std::pair<std::uint32_t, std::uint16_t>, std::uint32_t> weights;  // by job and tenant
 };
 
 struct Plan {

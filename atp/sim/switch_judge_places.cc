@@ -111,11 +111,11 @@ bool SwitchJudge::holds_its_quota(const JobKey& job) const {
 
 // The others that count are those that were active in this period or in the one before.
 std::uint64_t SwitchJudge::part_of(const JobKey& job) const {
-  const std::uint64_t own = quota_of(config_.quotas, job.tenant).weight;
+  const std::uint64_t own = quota_of(config_.quotas, job).weight;
   std::uint64_t all = own;
   for (const auto& [other, period] : active_in_) {
     const bool counts = other != JobOfTenant{job.job, job.tenant} && period + 1 >= period_;
-    if (counts) all += quota_of(config_.quotas, other.second).weight;
+    if (counts) all += quota_of(config_.quotas, JobKey{other.first, 0, other.second}).weight;
   }
   return std::max<std::uint64_t>(1, config_.aggregators * own / all);
 }

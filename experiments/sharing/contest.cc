@@ -39,12 +39,14 @@ CongestionPolicy congestion_of(const Setup& setup) {
   return setup.halve ? CongestionPolicy::kPaper : CongestionPolicy::kAimd;
 }
 
+std::uint32_t number_of(const Setup& setup, std::uint32_t index) {
+  return static_cast<std::uint32_t>((setup.seed - 1) * 1000 + index + 1);
+}
+
 sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   const double compute_us = of_job(setup.compute_us, index);
   sim::JobPlan job;
-  job.key = {static_cast<std::uint32_t>((setup.seed - 1) * 1000 + index + 1), 1};
-  // A weight is a tenant's, so each job has a tenant of its own.
-  if (!setup.weights.empty()) job.key.tenant = static_cast<std::uint16_t>(index + 1);
+  job.key = {number_of(setup, index), 1};
   job.world_size = of_job(setup.workers, index);
   place(setup, job);
   job.max_value_count = setup.values;
@@ -247,12 +249,12 @@ Timing fast_timing() {
   return timing;
 }
 
-// By the tenant of each job; none without weights.
+// The weight of each job, as from a cluster file.
 std::shared_ptr<const sim::TenantQuotas> quotas_of(const Setup& setup) {
   if (setup.weights.empty()) return nullptr;
   auto quotas = std::make_shared<sim::TenantQuotas>();
   for (std::uint32_t job = 0; job < setup.jobs; ++job) {
-    quotas->quotas.push_back({.weight = of_job(setup.weights, job)});
+    quotas->weights[{number_of(setup, job), 0}] = of_job(setup.weights, job);
   }
   return quotas;
 }

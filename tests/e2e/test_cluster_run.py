@@ -119,10 +119,68 @@ def test_a_host_that_only_serves_says_which_signal_has_stopped_it(cluster, numbe
 def test_a_hangup_reaches_the_nodes_of_a_host_that_only_serves_and_ends_nothing(cluster):
     (service,) = cluster.serve("a0")
     service.send_signal(signal.SIGHUP)
-    cluster.wait_for(service, "there are no keys to read again")
+    cluster.wait_for(service, "there is nothing to read again")
     service.send_signal(signal.SIGTERM)
     assert service.wait(LIMIT_S) == 0
     assert service.log.read_text().count("stopping: ") == 1
+
+
+def parts_at(cluster, *hosts):
+    """{job: its part} at each host's switch, once the jobs hold aggregators there."""
+    addresses = {"a0": "127.0.1.1", "b0": "127.0.2.1", "s0": "127.0.3.1"}
+    asked = [[ATP, "status", f"{addresses[host]}:{cluster.port}", "--json"] for host in hosts]
+    said = [json.loads(subprocess.run(one, capture_output=True, text=True).stdout) for one in asked]
+    return [
+        {j["job"]: j["aggregators"]["part"] for j in one["jobs"] if j["aggregators"]["gradients"]}
+        for one in said
+    ]
+
+
+def test_the_clusters_file_gives_jobs_weights_at_every_switch(cluster):
+    text = cluster.file.read_text().replace("port:", "aggregators: 16, port:", 3)
+    weights = "jobs:\n  - {job: 7, weight: 3}\n  - {job: 100-199, weight: 15}\n"
+    cluster.file.write_text(text + weights)
+    switch, *_ = cluster.serve("a0", "b0", "s0", "s1")
+    endless = ("--", ATP, "bench", "allreduce", "-b", "256K", "-e", "256K", "-n", "1000000")
+
+    def start(job):
+        hosts = ("a1", "b1")
+        return [cluster.start(h, "--job", str(job), "--incarnation", "1", *endless) for h in hosts]
+
+    def wait_for_parts(expected):
+        end = time.monotonic() + LIMIT_S
+        while (found := parts_at(cluster, "a0", "b0", "s0")) != [expected] * 3:
+            assert time.monotonic() < end, (found, [p.log.read_text() for p in cluster.processes])
+            time.sleep(0.1)
+
+    seventh = start(7)
+    start(1)
+    wait_for_parts({1: 4, 7: 12})
+    address = f"127.0.1.1:{cluster.port}"
+    assert (
+        "(weight 3)"
+        in subprocess.run([ATP, "status", address], capture_output=True, text=True).stdout
+    )
+
+    # A job that begins after the switches have read the file again has the weight in it.
+    for part in seventh:
+        part.send_signal(signal.SIGTERM)
+    cluster.file.write_text(text + weights.replace("100-199", "8"))
+    for service in cluster.processes[:4]:
+        service.send_signal(signal.SIGHUP)
+    cluster.wait_for(switch, f"read the weights of jobs from {cluster.file} again: 2 entries")
+    for part in seventh:
+        part.wait(LIMIT_S)
+    start(8)
+    wait_for_parts({1: 1, 8: 15})
+
+
+def test_weights_that_the_switches_could_not_read_again_are_refused(cluster):
+    text = cluster.file.read_text() + "jobs: [{job: 7, weight: 3}]\n"
+    command = [ATP, "run", "--cluster", "-", "--host", "a0"]
+    refused = subprocess.run(command, input=text, capture_output=True, text=True, timeout=LIMIT_S)
+    assert refused.returncode == 2
+    assert "cannot read the weights of jobs from standard input again" in refused.stderr
 
 
 def test_a_taken_port_is_named(cluster):

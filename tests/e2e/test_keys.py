@@ -309,6 +309,32 @@ def test_a_job_of_weight_3_has_three_quarters_of_a_switch_that_it_shares_with_an
     assert "(weight 3)" in atp("status", cluster.switch_address).stdout
 
 
+def test_with_keys_an_entry_of_the_cluster_file_holds_for_the_tenant_that_it_names(
+    cluster, keys, tmp_path
+):
+    tenants = ("speech", "vision")
+    files = [keys(name) for name in tenants]
+    for_all = keys("all", *tenants, quotas="weight=2")  # vision's
+    weights = tmp_path / "weights.yaml"
+    job = cluster.job
+    weights.write_text(
+        f"jobs:\n  - {{job: {job}, weight: 7, tenant: vision}}\n  - {{job: {job}, weight: 9}}\n"
+    )
+    cluster.start_server("--keys", for_all)
+    switch = cluster.start_switch("--keys", for_all, "--aggregators", "16", "--weights", weights)
+    line = f"{weights}:3: jobs[1]: holds for no job: it names no tenant, but with --keys each job"
+    cluster.wait_until(lambda: line in switch.output(), "the warning", SECONDS)
+    for name, file in zip(tenants, files, strict=True):
+        for rank in range(2):
+            cluster.start_rank(rank, 2, cluster.endless_bench(), f"{name}{rank}", ATP_KEY_FILE=file)
+
+    def parts():
+        jobs = json.loads(atp("status", cluster.switch_address, "--json").stdout)["jobs"]
+        return {j["tenant"]: j["aggregators"]["part"] for j in jobs if j["aggregators"]["held"] > 0}
+
+    cluster.wait_until(lambda: parts() == {"vision": 14, "speech": 2}, "their parts", SECONDS)
+
+
 @pytest.mark.parametrize("options", [["--switch"], ["--servers-inside"], ["--lanes", "2"]])
 def test_a_run_can_make_a_key_for_itself(options, tmp_path):
     command = ["run", "-n", "2", *options, "--key", "new", "--", "atp"]

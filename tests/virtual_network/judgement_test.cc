@@ -255,6 +255,8 @@ TEST(Drawing, ReachesEveryScarcity) {
            return quota_of(plan.quotas.get(), job.key.tenant).aggregators > 0;
          });
        }},
+      {"jobs with weights of their own",
+       [](const Plan& plan) { return plan.quotas && !plan.quotas->weights.empty(); }},
       {"a bitmap of two or three words",
        [](const Plan& plan) { return plan.jobs[0].world_size > 64; }},
       {"packets of more than two blocks",

@@ -291,11 +291,13 @@ void run_without_fail(const std::function<void()>& loop) {
   }
 }
 
-void reload(NodeKeys* keys) {
-  if (keys != nullptr) return keys->reload();
+void reload(NodeKeys* keys, NodeWeights* weights) {
+  if (keys != nullptr) keys->reload();
+  if (weights != nullptr) weights->reload();
+  if (keys != nullptr || weights != nullptr) return;
   log_warning(
-      "SIGHUP: there are no keys to read again, because this node has no --keys; it goes "
-      "on (SIGTERM ends it)");
+      "SIGHUP: there is nothing to read again, because this node has no --keys and no --weights; "
+      "it goes on (SIGTERM ends it)");
 }
 
 void obey_parent(const ServeOptions& options) {

@@ -15,6 +15,7 @@
 #include "atp/cli/node/metrics_service.h"
 #include "atp/cli/node/neighbour_log.h"
 #include "atp/cli/node/node_keys.h"
+#include "atp/cli/node/node_weights.h"
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
@@ -105,8 +106,8 @@ class NarrowPathLog {
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
 // Writes --port-file. Throws CommandError.
 void write_port_file(const ServeOptions& options, const std::string& address);
-// Reads the keys again; without any, only says that there is nothing to read.
-void reload(NodeKeys* keys);
+// Reads the keys and the weights again; without any, only says that there is nothing to read.
+void reload(NodeKeys* keys, NodeWeights* weights);
 void obey_parent(const ServeOptions& options);
 // Starts answering `atp status`. Null if that is not wanted or not possible; the node runs anyway.
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
@@ -173,12 +174,12 @@ class JobWatch {
   Instant next_look_ = clock_now();
 };
 
-// Drives `node` until a signal stops it, or until it has drained. `keys` may be null.
+// Drives `node` until a signal stops it, or until it has drained. `keys` and `weights` may be null.
 // `gauges(snapshot)` adds the node's own figures.
 template <class Node, class Gauges>
 ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
-               const ServeOptions& options, NodeKeys* keys, std::vector<WatchedCounter> watched,
-               Gauges&& gauges) {
+               const ServeOptions& options, NodeKeys* keys, NodeWeights* weights,
+               std::vector<WatchedCounter> watched, Gauges&& gauges) {
   obey_parent(options);
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
@@ -207,7 +208,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   JobWatch<Node> watch(node, ring);
   UnreachableLog unreachable;
   const auto between_packets = [&](Instant now) {
-    if (StopSignals::take_reload()) reload(keys);
+    if (StopSignals::take_reload()) reload(keys, weights);
     if (reporter.due(now)) {
       reporter.report(now, snapshot());
       for (const std::string& line : unreachable.lines()) log_warning("{}", line);

@@ -73,7 +73,7 @@ ServeEnd serve_one(const ServerOptions& options) {
   const UdpSocket socket = open_socket(listen);
   Server node(config);
   log_debug("window {} packets, {} values", config.wmax, config.max_value_count);
-  return serve("server", socket, node, options.serve, keys.get(),
+  return serve("server", socket, node, options.serve, keys.get(), nullptr,
                {{"jobs_made", "job appeared", "jobs appeared"},
                 {"jobs_ended", "job ended", "jobs ended"},
                 {"ranks_lost", "rank lost", "ranks lost"},

@@ -35,6 +35,7 @@ struct SwitchOptions {
   std::vector<std::string> upstream;
   double uplink_gbit = 0;
   SharingConfig sharing;
+  std::string weights;  // a cluster file; empty: no job has a weight of its own
 };
 
 UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& listen) {
@@ -97,11 +98,13 @@ ServeEnd serve_one(const SwitchOptions& options) {
   config.secret = {random_seed(), random_seed()};
   const auto keys = NodeKeys::open(options.serve.keys);
   if (keys) config.quotas = &keys->ring();
+  const auto weights = NodeWeights::open(options.weights, keys ? &keys->ring() : nullptr);
+  if (weights) config.quotas = weights.get();
   check_memory(config);
   const UdpSocket socket = open_socket(listen);
   SwitchNode node(config);
   log_debug("{} aggregators of {} values", config.aggregators, config.max_value_count);
-  return serve("switch", socket, node, options.serve, keys.get(),
+  return serve("switch", socket, node, options.serve, keys.get(), weights.get(),
                {{"trees_made", "job appeared", "jobs appeared"},
                 {"trees_dropped", "job ended", "jobs ended"},
                 {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
@@ -155,6 +158,13 @@ void add_switch_command(const Command& program) {
                   "Maximum aggregators per job at a time (default: all)")
       .type_name("N")
       .in_range(1u, 1u << 24);
+  command
+      .add_option(
+          "--weights", options->weights,
+          "Cluster file whose key jobs gives weights to jobs: while aggregators are scarce, "
+          "a job gets them by its weight (docs/use/cluster.md; default: 1 for each, or that of "
+          "its tenant in --keys); SIGHUP makes the switch read it again")
+      .type_name("FILE");
   command
       .add_option(
           "--upstream", options->upstream,

@@ -54,7 +54,14 @@ Json site_json(const Site& site) {
   Json racks = Json::array(), hosts = Json::array();
   for (const SiteRack& rack : site.racks) racks.push_back(rack_json(site, rack));
   for (std::uint32_t i = 0; i < site.hosts.size(); ++i) hosts.push_back(host_json(site, i));
-  return {{"name", site.name}, {"racks", racks}, {"hosts", hosts}};
+  Json weights = Json::array();
+  for (const JobWeight& entry : site.weights.value_or(std::vector<JobWeight>())) {
+    weights.push_back({{"first_job", entry.first},
+                       {"last_job", entry.last},
+                       {"tenant", entry.tenant},
+                       {"weight", entry.weight}});
+  }
+  return {{"name", site.name}, {"racks", racks}, {"hosts", hosts}, {"jobs", weights}};
 }
 
 void print_host(const Site& site, std::uint32_t index) {
@@ -75,6 +82,9 @@ void run_cluster_command(const ClusterOptions& options) {
     return;
   }
   for (std::uint32_t i = 0; i < site.hosts.size(); ++i) print_host(site, i);
+  for (const JobWeight& entry : site.weights.value_or(std::vector<JobWeight>())) {
+    fmt::print("{}: weight {}\n", entry.jobs_text(), entry.weight);
+  }
 }
 
 }  // namespace

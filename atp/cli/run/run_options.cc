@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "atp/base/system_random.h"
@@ -199,12 +200,27 @@ JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& op
   return environment;
 }
 
+// Switches read the weights of jobs themselves, so that SIGHUP can make them read these again.
+void add_weights(HostPlan& plan, const std::string& file) {
+  if (file == "-") {
+    throw CommandError(
+        "the switches cannot read the weights of jobs from standard input again: give --cluster "
+        "the file's name",
+        kWrongUsage);
+  }
+  for (NodePlan& node : plan.nodes) {
+    if (node.role != "switch") continue;
+    node.arguments.insert(node.arguments.end(), {"--weights", std::filesystem::absolute(file)});
+  }
+}
+
 HostPlan cluster_plan(const RunOptions& options) {
   const Site site = value_or_throw(read_site_file(options.cluster_file));
   const std::uint32_t host = this_host(site, options);
   HostPlan plan{.host = site.hosts[host].name};
   const bool has_command = !options.runner.command.empty();
   if (!has_command || options.with_services) plan.nodes = nodes_of(site, host);
+  if (site.weights && !plan.nodes.empty()) add_weights(plan, options.cluster_file);
   if (has_command) {
     plan.job = job_on(site, host, options);
   } else if (plan.nodes.empty()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/config/site/job_weights.h"
 #include "atp/config/text/file.h"
 
 // The racks, hosts, switches and servers of a cluster file (docs/use/cluster.md) as plain values.
@@ -64,9 +65,10 @@ struct Site {
   std::string name;
   std::vector<SiteRack> racks;
   std::vector<SiteHost> hosts;
-  std::vector<SiteServer> servers;  // over which every tensor is spread
-  SiteLink rank_link;               // between the ranks of one host
-  std::uint32_t lanes = 1;          // per switch and server, on consecutive ports
+  std::vector<SiteServer> servers;                // over which every tensor is spread
+  SiteLink rank_link;                             // between the ranks of one host
+  std::uint32_t lanes = 1;                        // per switch and server, on consecutive ports
+  std::optional<std::vector<JobWeight>> weights;  // absent: the file has no key `jobs`
   Place place;
 
   // The index of the host with this name; the error lists the names.

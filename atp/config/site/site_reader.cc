@@ -30,21 +30,6 @@ constexpr std::string_view kCore = "core";
 constexpr std::string_view kUplinkExpected =
     "the other end of the rack's uplink: core, or the rack above it";
 
-// Only letters, digits, '-', '_' and '.', because names appear in comma-separated lists and in file
-// names.
-std::string read_name(const YamlValue& value) {
-  const std::string expected = "a name of letters, digits, '-', '_' and '.'";
-  std::string name = value.text(expected);
-  const auto is_wrong = [](char c) {
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return !is_letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.';
-  };
-  if (name.front() == '.' || std::any_of(name.begin(), name.end(), is_wrong)) {
-    value.refuse(expected);
-  }
-  return name;
-}
-
 using AddressBytes = std::array<unsigned char, sizeof(in6_addr)>;
 
 bool can_be_a_hosts(const in_addr& address) {
@@ -172,6 +157,7 @@ class SiteReader {
     for (const YamlValue& item : items) add_rack(item);
     for (std::uint32_t rack = 0; rack < items.size(); ++rack) read_services(items[rack], rack);
     read_servers();
+    if (const auto jobs = cluster_.find("jobs")) site_.weights = read_job_weights(*jobs);
     check_uplinks(site_);
     check_ports(site_);
     check_routes(site_);
@@ -313,10 +299,23 @@ class SiteReader {
 
 }  // namespace
 
+std::string read_name(const YamlValue& value) {
+  const std::string expected = "a name of letters, digits, '-', '_' and '.'";
+  std::string name = value.text(expected);
+  const auto is_wrong = [](char c) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return !is_letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.';
+  };
+  if (name.front() == '.' || std::any_of(name.begin(), name.end(), is_wrong)) {
+    value.refuse(expected);
+  }
+  return name;
+}
+
 YamlMap cluster_map(const YamlNode& root, const std::string& file) {
   return YamlValue(root, {file, root.line, ""})
       .map({"name", "levels", "point_to_point", "measured", "device", "links", "racks", "servers",
-            "lanes"},
+            "lanes", "jobs"},
            "a map with the key levels or racks");
 }
 

@@ -7,7 +7,7 @@
 #include "atp/config/site/site.h"
 #include "atp/config/text/yaml.h"
 
-// The keys `links`, `racks` and `servers` of a cluster file (docs/use/cluster.md).
+// The keys `links`, `racks`, `servers` and `jobs` of a cluster file (docs/use/cluster.md).
 
 namespace atp {
 
@@ -19,6 +19,10 @@ Result<Site> read_site_file(const std::string& path);
 
 // The same for a file that has already been parsed. Throws FileError.
 Site read_site(const YamlMap& cluster);
+
+// A name of letters, digits, '-', '_' and '.' only, because names appear in comma-separated lists
+// and in file names. Throws FileError.
+std::string read_name(const YamlValue& value);
 
 // A cluster file's outermost map. Throws FileError if it has an unknown key.
 YamlMap cluster_map(const YamlNode& root, const std::string& file);

@@ -173,7 +173,7 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
       return refuse({RefusalReason::kDraining});
     }
     if (const Refusal refusal = make_room(turn, *join)) return refuse(refusal);
-    const Quota quota = quota_of(turn.config.quotas, in.packet.header.tenant);
+    const Quota quota = quota_of(turn.config.quotas, in.packet.job());
     if (const Refusal refusal = judge_quota(turn, in.packet.job(), quota, *join)) {
       return refuse(refusal);
     }

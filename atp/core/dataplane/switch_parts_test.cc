@@ -194,6 +194,24 @@ TEST(SwitchParts, AJobThatComesBackWithAnotherWeightCountsWithThatOne) {
   EXPECT_EQ(said(rig, 2, 0), 16u);
 }
 
+TEST(SwitchParts, AJobMayHaveAWeightOfItsOwn) {
+  TestQuotas quotas;
+  quotas.by_tenant[1].weight = 7;
+  quotas.weights[1] = 3;
+  const Jobs::TenantOf of_one = [](std::uint32_t job) -> std::uint16_t { return job == 1 ? 1 : 2; };
+  const Jobs::TenantOf none = [](std::uint32_t) -> std::uint16_t { return 0; };
+  for (const Jobs::TenantOf tenant : {of_one, none}) {
+    SCOPED_TRACE(tenant(1));
+    Two rig(&quotas, tenant);
+    for (const std::uint32_t job : {1, 2}) {
+      rig.enter(job);
+      ASSERT_TRUE(rig.keeps(job, 0));
+    }
+    EXPECT_EQ(said(rig, 1, 0), 48u);
+    EXPECT_EQ(said(rig, 2, 0), 16u);
+  }
+}
+
 TEST(SwitchParts, APartFollowsAWeightAlthoughAllJobsTogetherWeighWhatTheyDid) {
   TestQuotas quotas;
   const auto weigh = [&](std::uint32_t first, std::uint32_t second) {

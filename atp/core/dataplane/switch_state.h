@@ -28,7 +28,7 @@ struct SwitchConfig {
   std::size_t tree_memory_bytes = std::size_t{64} << 20;
   std::uint32_t places = kMostPlaces;  // of a fragment, at most; 1: only its home
   SharingConfig sharing;
-  const Quotas* quotas = nullptr;  // null: no keys, and so no tenants
+  const Quotas* quotas = nullptr;  // null: no keys, and so no tenants; all jobs weigh the same
   UpstreamPolicy upstream;
   // The rate of the uplink, for ECN; 0: unknown, no packet is marked here.
   std::uint64_t uplink_bits_per_s = 0;

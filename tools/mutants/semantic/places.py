@@ -167,6 +167,12 @@ PARTS = [
         "",
     ),
     Rule(
+        "a job has its tenant's weight, although it has one of its own",
+        "atp/core/dataplane/join_relay.cc",
+        "quota_of(turn.config.quotas, in.packet.job())",
+        "quota_of(turn.config.quotas, in.packet.header.tenant)",
+    ),
+    Rule(
         "a PARAMETER does not say the part",
         "atp/core/dataplane/downward.cc",
         "turn.state.trees.shares().part_to_say(tree.share())",
