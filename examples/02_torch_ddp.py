@@ -47,7 +47,7 @@ def main() -> None:
 
     error = (mine.T - teacher).abs().max().item()
     stats = atp.torch.stats()
-    sums = (stats["atp"] or stats["ring"])["all_reduce"]["float32"]
+    sums = (stats["innetwork"] or stats["ring"])["all_reduce"]["float32"]
     print(
         f"rank {rank} of {world_size}: weights equal on all ranks, at most {error:.1e} from "
         f"the truth, after {sums['calls']} sums by atp"

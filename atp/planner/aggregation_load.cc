@@ -169,7 +169,7 @@ double aggregating_step(const Interconnect& interconnect, const GroupGeometry& g
 AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
                                      const GroupGeometry& geometry, double bytes_per_element) {
   AllReduceCost cost;
-  cost.collective = Collective::kAggregation;
+  cost.collective = Collective::kInNetwork;
   Tree tree;
   Serving serving;
   double passing = 0, tree_latency = 0;

@@ -17,7 +17,7 @@ std::vector<AllReduceCost> allowed_all_reduces(const Interconnect& interconnect,
   if (allowed.ring || allowed.gloo) costs.push_back(ring_all_reduce(interconnect, geometry));
   if (!allowed.ring && allowed.gloo) costs.back().collective = Collective::kGloo;
   if (allowed.hierarchical) costs.push_back(hierarchical_all_reduce(interconnect, geometry));
-  if (allowed.aggregation && can_aggregate(interconnect, geometry)) {
+  if (allowed.in_network && can_aggregate(interconnect, geometry)) {
     costs.push_back(aggregating_all_reduce(interconnect, geometry, bytes_per_element));
   }
   return costs;
@@ -51,11 +51,9 @@ struct Half {
 // The cost of a reduce-scatter or all-gather relative to an all-reduce. Switches only do whole
 // sums.
 double scatter_part(Collective collective) {
-  return collective == Collective::kAggregation || collective == Collective::kGloo ? 1 : 0.5;
+  return collective == Collective::kInNetwork || collective == Collective::kGloo ? 1 : 0.5;
 }
-double gather_part(Collective collective) {
-  return collective == Collective::kAggregation ? 1 : 0.5;
-}
+double gather_part(Collective collective) { return collective == Collective::kInNetwork ? 1 : 0.5; }
 
 // The cheapest collective that `may_run`; among equals the simplest.
 template <class MayRun>
@@ -89,7 +87,7 @@ DimensionCost cost_with(const AllReduceCost& cost, const std::vector<AllReduceCo
                 [&](Collective half) { return !runtime || half == cost.collective; });
   const Half gather =
       best_half(all, demand.gathered_bytes, demand.all_gathers, gather_part,
-                [&](Collective half) { return !runtime || half != Collective::kAggregation; });
+                [&](Collective half) { return !runtime || half != Collective::kInNetwork; });
   DimensionCost dimension;
   dimension.collective = cost.collective;
   dimension.reduce_scatter = scatter.collective;
@@ -176,7 +174,7 @@ DimensionCost paper_cost(const Demand& demand, std::uint32_t members, const Pape
 Accounting accounting_of(const Options& options, Collective collective) {
   if (volume_of(options) == Volume::kEquation2) return Accounting::kEquation2;
   const bool scatters =
-      options.runtime && collective != Collective::kAggregation && collective != Collective::kGloo;
+      options.runtime && collective != Collective::kInNetwork && collective != Collective::kGloo;
   return options.fused.value_or(scatters) ? Accounting::kFused : Accounting::kPlain;
 }
 
@@ -225,7 +223,7 @@ bool may_run(Collective algorithm, CollectiveSet allowed) {
   switch (algorithm) {
     case Collective::kRing: return allowed.ring;
     case Collective::kHierarchical: return allowed.hierarchical;
-    case Collective::kAggregation: return allowed.aggregation;
+    case Collective::kInNetwork: return allowed.in_network;
     case Collective::kGloo: return allowed.gloo;
     case Collective::kNone:
     case Collective::kMeasured: break;

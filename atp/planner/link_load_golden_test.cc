@@ -15,7 +15,7 @@ using testing::two_levels;
 using testing::with_collectives;
 
 const CollectiveSet kRings = CollectiveSet::only(Collective::kRing);
-const CollectiveSet kNoAggregation{.aggregation = false};
+const CollectiveSet kNotInNetwork{.in_network = false};
 const CollectiveSet kAny;
 
 Aggregation servers_enough() { return {}; }
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         BestCase{"Figure7aRing", nodes(4, 25, 4, 300), kRings, 1e9, {4, 4}, .1288, 6e-5},
         BestCase{"Figure7aHierarchical",
                  nodes(4, 25, 4, 300),
-                 kNoAggregation,
+                 kNotInNetwork,
                  1e9,
                  {16, 1},
                  .1200,
@@ -195,7 +195,7 @@ double cost_of(const Request& request, Mesh mesh) {
 }
 
 TEST(ServerLinks, OneHostForAllGroupsCostsNineOn82) {
-  const CollectiveSet only = CollectiveSet::only(Collective::kAggregation);
+  const CollectiveSet only = CollectiveSet::only(Collective::kInNetwork);
   const auto with_hosts = [&](std::uint32_t hosts) {
     return with_collectives(request_for(flat(16, {1}, server_hosts(hosts))), only);
   };
@@ -213,7 +213,7 @@ TEST(ServerLinks, AFasterServerHostServesMoreGroups) {
   Aggregation aggregation = server_hosts(1);
   aggregation.server_bandwidth = {8};
   const Request request = with_collectives(request_for(flat(16, {1}, aggregation)),
-                                           CollectiveSet::only(Collective::kAggregation));
+                                           CollectiveSet::only(Collective::kInNetwork));
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 1.875);
 }
 
@@ -221,7 +221,7 @@ TEST(ServerLinks, OneWorkerThatServesAllBringsNoGain) {
   Aggregation aggregation = on_the_workers();
   aggregation.server_hosts = 1;
   const Request request = with_collectives(request_for(flat(8, {1}, aggregation)),
-                                           CollectiveSet::only(Collective::kAggregation));
+                                           CollectiveSet::only(Collective::kInNetwork));
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 1}), 4.0) << "twice the aggregated 2.0";
 }
 
@@ -257,7 +257,7 @@ double flat_seconds(std::uint32_t devices, Collective collective,
 double gain(std::uint32_t devices, const Aggregation& aggregation,
             std::uint32_t bytes_per_element = 4) {
   return flat_seconds(devices, Collective::kRing, {}) /
-         flat_seconds(devices, Collective::kAggregation, aggregation, 1, bytes_per_element);
+         flat_seconds(devices, Collective::kInNetwork, aggregation, 1, bytes_per_element);
 }
 
 TEST(WhenAggregationPays, WithDedicatedServers) {
@@ -292,7 +292,7 @@ TEST(WhenAggregationPays, NeverForHalfPrecisionOnAnInt32Wire) {
       made.model.bytes_per_element = 2;
       return made;
     }();
-    EXPECT_NE(plan(request).value().best.cost.dimension1.collective, Collective::kAggregation);
+    EXPECT_NE(plan(request).value().best.cost.dimension1.collective, Collective::kInNetwork);
   }
 }
 
@@ -300,7 +300,7 @@ TEST(WhenAggregationPays, NeverForHalfPrecisionOnAnInt32Wire) {
 TEST(Fallback, CostsAsMuchAsARingForItsShare) {
   Aggregation aggregation = servers_enough();
   aggregation.fallback_share = 0.25;
-  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.75 + 0.25 * 1.75);
+  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kInNetwork, aggregation), 0.75 + 0.25 * 1.75);
   aggregation.fallback_share = 1;
   EXPECT_DOUBLE_EQ(gain(8, aggregation), 1);
 }
@@ -311,7 +311,7 @@ TEST(Fallback, IsCausedByTooFewSlotsForAllGroups) {
   aggregation.window = 32;
   const Interconnect network = flat(16, {1}, aggregation);
   const Request request =
-      with_collectives(request_for(network), CollectiveSet::only(Collective::kAggregation));
+      with_collectives(request_for(network), CollectiveSet::only(Collective::kInNetwork));
   // Slots suffice for two groups of eight, but only for a quarter of eight groups of two.
   const Candidate found = evaluate(request, Mesh{8, 2}).value();
   EXPECT_DOUBLE_EQ(found.cost.dimension1.fallback_share, 0);
@@ -321,7 +321,7 @@ TEST(Fallback, IsCausedByTooFewSlotsForAllGroups) {
 TEST(Fallback, ReachesTheServersUnsummed) {
   Aggregation aggregation = server_hosts(1);
   aggregation.fallback_share = 0.5;
-  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.5 + 0.5 * 8);
+  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kInNetwork, aggregation), 0.5 + 0.5 * 8);
 }
 
 // Decoding on eight devices at 100 Gbit/s with 5 us: a ring costs 14 latencies, aggregation two
@@ -336,9 +336,9 @@ TEST(Latency, DominatesSmallTensorsAndIsLowerWithAggregation) {
            1e6;
   };
   EXPECT_NEAR(microseconds(Collective::kRing, 1), 72, 0.5);
-  EXPECT_NEAR(microseconds(Collective::kAggregation, 1), 22, 0.6);
+  EXPECT_NEAR(microseconds(Collective::kInNetwork, 1), 22, 0.6);
   EXPECT_NEAR(microseconds(Collective::kRing, 256), 657, 0.5);
-  EXPECT_NEAR(microseconds(Collective::kAggregation, 256), 398, 0.6);
+  EXPECT_NEAR(microseconds(Collective::kInNetwork, 256), 398, 0.6);
 }
 
 double rack_seconds(std::optional<Aggregation> spine, std::optional<Aggregation> tor,
@@ -348,7 +348,7 @@ double rack_seconds(std::optional<Aggregation> spine, std::optional<Aggregation>
     level.bandwidth = {1};
     level.latency_s = latency_s;
   }
-  const CollectiveSet allowed = spine || tor ? CollectiveSet::only(Collective::kAggregation)
+  const CollectiveSet allowed = spine || tor ? CollectiveSet::only(Collective::kInNetwork)
                                              : CollectiveSet::only(Collective::kHierarchical);
   return all_reduce_seconds(network, {{4, 1}, {4, 1}}, Dimension::k1, bytes, allowed, 4).value();
 }
@@ -409,14 +409,14 @@ TEST(ExactVolume, TiesTwoMeshesOfThirtyTwo) {
 
 TEST(ExactVolume, GathersAreWholeSumsWithAggregationAlone) {
   const Request request = with_collectives(exact_request_for(flat(16, {1}, server_hosts(1))),
-                                           CollectiveSet::only(Collective::kAggregation));
+                                           CollectiveSet::only(Collective::kInNetwork));
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 10) << "equation 2 has 9";
 }
 
 TEST(ExactVolume, NamesTheCollectiveThatGathers) {
   const Request request = exact_request_for(flat(16, {1}, servers_enough()));
   const DimensionCost cost = evaluate(request, Mesh{1, 16}).value().cost.dimension2;
-  EXPECT_EQ(cost.collective, Collective::kAggregation);
+  EXPECT_EQ(cost.collective, Collective::kInNetwork);
   EXPECT_EQ(cost.all_gather, Collective::kRing);
   EXPECT_EQ(cost.reduce_scatter, Collective::kNone);
   EXPECT_EQ(cost.why.substr(cost.why.find(';')), "; all-gathers by ring");
@@ -441,7 +441,7 @@ TEST(Fused, ScattersUseTheRing) {
   request.options.fused = true;
   EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 4 + 4 * 0.9375);
   EXPECT_DOUBLE_EQ(
-      cost_of(with_collectives(request, CollectiveSet::only(Collective::kAggregation)), {1, 16}), 8)
+      cost_of(with_collectives(request, CollectiveSet::only(Collective::kInNetwork)), {1, 16}), 8)
       << "with aggregation alone every scatter is a whole all-reduce";
 }
 
@@ -452,8 +452,8 @@ TEST(Fused, ScattersUseTheSwitchIfLatencyDominates) {
   Request request = exact_request_for(network);
   request.options.fused = true;
   const DimensionCost cost = evaluate(request, Mesh{1, 16}).value().cost.dimension2;
-  EXPECT_EQ(cost.reduce_scatter, Collective::kAggregation);
-  EXPECT_EQ(cost.all_gather, Collective::kAggregation);
+  EXPECT_EQ(cost.reduce_scatter, Collective::kInNetwork);
+  EXPECT_EQ(cost.all_gather, Collective::kInNetwork);
   EXPECT_DOUBLE_EQ(cost.latency_seconds, 6 * 4);
 }
 

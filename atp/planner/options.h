@@ -18,7 +18,7 @@ enum class Collective {
   kNone,          // the dimension has one rank
   kRing,          // one ring through the whole group; each direction carries half
   kHierarchical,  // reduce-scatter level by level upwards, all-gather downwards
-  kAggregation,   // aggregating switches sum; other levels as in hierarchical
+  kInNetwork,     // aggregating switches sum; other levels as in hierarchical
   kGloo,          // torch's own ring, whose reduce-scatter is internally an all-reduce
   kMeasured,      // whatever ran when Interconnect::measured was recorded
 };
@@ -32,12 +32,12 @@ enum class Volume {
 struct CollectiveSet {
   bool ring = true;
   bool hierarchical = true;
-  bool aggregation = true;
+  bool in_network = true;
   bool gloo = true;  // considered if `ring` is not allowed, or if it was measured
 
   static constexpr CollectiveSet only(Collective collective) {
     return {collective == Collective::kRing, collective == Collective::kHierarchical,
-            collective == Collective::kAggregation, collective == Collective::kGloo};
+            collective == Collective::kInNetwork, collective == Collective::kGloo};
   }
   bool operator==(const CollectiveSet&) const = default;
 };

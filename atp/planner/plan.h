@@ -65,7 +65,7 @@ struct DimensionCost {
   Rate reduce_scatter_rate;  // per byte of the whole tensor
   Rate all_gather_rate;
   Bottleneck bottleneck;
-  std::string why;  // "aggregation: 1.9 times as fast as ring, ..."
+  std::string why;  // "innetwork: 1.9 times as fast as ring, ..."
 
   double seconds() const { return bandwidth_seconds + latency_seconds; }
 };

@@ -47,10 +47,10 @@ Interconnect random_interconnect(Random& random) {
 }
 
 CollectiveSet random_collectives(Random& random) {
-  const bool aggregation = random.chance(0.5);
-  return {.ring = !aggregation || random.chance(0.5),
+  const bool in_network = random.chance(0.5);
+  return {.ring = !in_network || random.chance(0.5),
           .hierarchical = random.chance(0.5),
-          .aggregation = aggregation};
+          .in_network = in_network};
 }
 
 CostMode random_mode(Random& random) {

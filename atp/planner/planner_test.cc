@@ -68,7 +68,7 @@ TEST(Evaluate, RefusesAMeshOfAnotherSize) {
 
 TEST(Collectives, AMeshWithoutAPossibleCollectiveIsRejected) {
   Request request =
-      testing::with_collectives(small_gpt(4), CollectiveSet::only(Collective::kAggregation));
+      testing::with_collectives(small_gpt(4), CollectiveSet::only(Collective::kInNetwork));
   EXPECT_THAT(plan(request).error().message, HasSubstr("no allowed collective can run"));
   EXPECT_THAT(evaluate(request, Mesh{2, 2}).error().message, HasSubstr("no allowed collective"));
   request.options.dimension1.ring = true;
@@ -141,9 +141,9 @@ TEST(Runtime, HasNoReduceScattersIfSwitchesSum) {
   request.options.runtime = true;
   const DimensionCost sums = evaluate(request, Mesh{4, 2}).value().cost.dimension2;
   EXPECT_EQ(sums.collective, Collective::kRing) << "two ranks gain nothing from a switch";
-  request.options.dimension2 = CollectiveSet::only(Collective::kAggregation);
+  request.options.dimension2 = CollectiveSet::only(Collective::kInNetwork);
   const DimensionCost forced = evaluate(request, Mesh{2, 4}).value().cost.dimension2;
-  EXPECT_EQ(forced.collective, Collective::kAggregation);
+  EXPECT_EQ(forced.collective, Collective::kInNetwork);
   EXPECT_EQ(forced.reduce_scatter, Collective::kNone);
   EXPECT_EQ(forced.all_gather, Collective::kRing);
 }
@@ -216,13 +216,13 @@ TEST(Measured, CostsDependOnCollectiveAndAlgorithm) {
 TEST(Measured, CountsOnlyIfTheAlgorithmIsAllowed) {
   Request request = request_for(flat(4, gigabytes_per_second(1)));
   request.interconnect.measured = {
-      {{4, 1}, {{gigabytes_per_second(100)}}, {}, Collective::kAggregation},
+      {{4, 1}, {{gigabytes_per_second(100)}}, {}, Collective::kInNetwork},
       {{4, 1}, {{gigabytes_per_second(2)}}, {}, Collective::kRing}};
   const auto found = [&](CollectiveSet allowed) {
     const Request limited = testing::with_collectives(request, allowed);
     return evaluate(limited, Mesh{4, 1}).value();
   };
-  EXPECT_EQ(found({}).cost.dimension1.collective, Collective::kAggregation);
+  EXPECT_EQ(found({}).cost.dimension1.collective, Collective::kInNetwork);
   const Candidate ring = found(CollectiveSet::only(Collective::kRing));
   EXPECT_EQ(ring.cost.dimension1.collective, Collective::kRing);
   EXPECT_DOUBLE_EQ(ring.cost.dimension1.bottleneck.seconds_per_byte, 1 / 2e9);

@@ -191,10 +191,10 @@ DataCost data_cost(const Request& request, Mesh mesh, std::uint32_t replicas) {
   const double element = request.model.bytes_per_element;
   const double parameters = trained_per_rank(request.model, mesh);
   CollectiveSet rings = options.data;
-  rings.aggregation = false;
+  rings.in_network = false;
   if (options.runtime) rings.hierarchical = false;
-  CollectiveSet switches = CollectiveSet::only(Collective::kAggregation);
-  switches.aggregation = options.data.aggregation;
+  CollectiveSet switches = CollectiveSet::only(Collective::kInNetwork);
+  switches.in_network = options.data.in_network;
   // Rings of the runtime sum half precision as float32.
   const double summed_in_rings = options.runtime ? std::max(4.0, element) : element;
   cost.seconds = std::numeric_limits<double>::infinity();

@@ -43,7 +43,7 @@ TEST(Sensitivity, ReportsWhatAggregationWouldChange) {
   EXPECT_EQ(found.sensitivities[0].mesh, (Mesh{8, 1}));
   EXPECT_EQ(found.sensitivities[0].text,
             "if the switches of 'network' aggregated int32 values over Ethernet, with enough "
-            "servers, mesh (8,1) would be best: aggregation on dimension 1");
+            "servers, mesh (8,1) would be best: innetwork on dimension 1");
 }
 
 TEST(Sensitivity, PcieSwitchesAreNotAssumedToAggregate) {

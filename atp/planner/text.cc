@@ -63,7 +63,7 @@ const char* to_string(Collective collective) {
     case Collective::kNone: return "none";
     case Collective::kRing: return "ring";
     case Collective::kHierarchical: return "hierarchical";
-    case Collective::kAggregation: return "aggregation";
+    case Collective::kInNetwork: return "innetwork";
     case Collective::kGloo: return "gloo";
     case Collective::kMeasured: return "measured";
   }

@@ -90,7 +90,8 @@ class Comparison:
     def _ways(self) -> list[tuple[str, str, str]]:
         server, workers = self._server, self._workers
         return [
-            ("float32 summed in network, per rank", *_amounts(self._traffic("atp", "float32"))),
+            ("float32 summed in network, per rank",
+             *_amounts(self._traffic("innetwork", "float32"))),
             ("float32 summed between ranks, per rank",
              *_amounts(self._traffic("peers", "float32"))),
             ("int64 summed between ranks, per rank", *_amounts(self._traffic("peers", "int64"))),

@@ -206,7 +206,7 @@ def main(meet, result, rounds, budget, names, *sizes):
         paths = {
             path: sorted(of)
             for path, of in atp.torch.stats().items()
-            if path in ("atp", "ring", "peers")
+            if path in ("innetwork", "ring", "peers")
         }
         memory = atp.torch.stats()["host_memory"]
         Path(result).write_text(json.dumps({"rows": rows, "paths": paths, "memory": memory}))

@@ -126,7 +126,7 @@ def measure(testbed: Testbed, rounds: int) -> dict:
             "rounds": rounds,
             # The last one is what init_mesh("auto") asks for.
             "collectives": [["ring"]] if not testbed.switch
-            else [["ring"], ["aggregation"], ["ring", "aggregation"]],
+            else [["ring"], ["innetwork"], ["ring", "innetwork"]],
             "result": str(folder / "result.json"),
         }  # fmt: skip
         (folder / "settings.json").write_text(json.dumps(settings))
@@ -140,9 +140,9 @@ def measure(testbed: Testbed, rounds: int) -> dict:
 
 def ran(entry: dict) -> str:
     """The mesh and what sums on its dimensions."""
-    used = {name.replace("aggregation", "switch") for name in entry["collectives"]} - {"none"}
+    used = {name.replace("innetwork", "switch") for name in entry["collectives"]} - {"none"}
     how = used.pop() if len(used) == 1 else "/".join(entry["collectives"])
-    return f"({entry['mesh'][0]},{entry['mesh'][1]}) {how}".replace("aggregation", "switch")
+    return f"({entry['mesh'][0]},{entry['mesh'][1]}) {how}".replace("innetwork", "switch")
 
 
 def median(entry: dict) -> float:

@@ -30,8 +30,7 @@ from atp.tensor_parallel import (
 from atp.tensor_parallel.calibrate import device_speed
 from atp.tensor_parallel.measured_file import Device
 from atp.tensor_parallel.replay import slowest
-
-_RUNNING = {"aggregation": "innetwork", "ring": "ring", "none": "gloo"}
+from atp.tensor_parallel.request import running
 
 
 class Training:
@@ -42,7 +41,7 @@ class Training:
         self.mesh = init_mesh(
             *candidate.mesh,
             order=candidate.ranks_by_position(),
-            algorithm=[_RUNNING[name] for name in candidate.collectives],
+            algorithm=[running(name) for name in candidate.collectives],
             sequence_parallel=settings["sequence_parallel"],
         )
         model = settings["model"]

@@ -4,7 +4,7 @@
 
     answer = plan("cluster.yaml", "config.json", ranks=8)
     answer.mesh            # (8, 1)
-    answer.collectives     # ("aggregation", "none")
+    answer.collectives     # ("innetwork", "none")
     answer.seconds         # of one layer, forward and backward
 
 The same search as `atp plan best`, with the same results; docs/plan/planner.md describes the cost
@@ -46,8 +46,8 @@ __all__ = [
 
 Mode = Literal["linkload", "paper", "paper-literal"]
 Volume = Literal["exact", "equation2"]
-Collective = Literal["ring", "hierarchical", "aggregation", "gloo"]
-ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation", "gloo")
+Collective = Literal["ring", "hierarchical", "innetwork", "gloo"]
+ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "innetwork", "gloo")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Dimension:
     """The communication cost of one mesh dimension in one layer, forward and backward."""
 
     collective: str
-    """How its all-reduces run: "none" (one rank), "ring", "hierarchical", "aggregation", "gloo", or
+    """How its all-reduces run: "none" (one rank), "ring", "hierarchical", "innetwork", "gloo", or
     "measured" where a measurement does not say what ran."""
     reduce_scatter: str
     """How the layer's reduce-scatters run; "none" if it has none."""
@@ -298,7 +298,7 @@ def plan(
         chunks: the number of parts of the batch that overlap.
         device_memory_gb: refuse meshes that need more than this on a device.
         runtime: consider only what atp.tensor_parallel can run: on each dimension a ring or
-            aggregation, with reduce-scatters where our own ring runs.
+            innetwork, with reduce-scatters where our own ring runs.
         attention_scores: assume that attention stores its scores in memory.
         by_heads: split the attention core by heads only, as models of `transformers` require.
         whole_logits: every rank gets all logits and computes the whole loss, as in these models.

@@ -107,7 +107,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
                                                          const c10d::AllreduceOptions& options,
                                                          AllReduceOptions request) {
   check_one_type(name, tensors);
-  const auto work = begin_work("atp", name, tensors, tensors);
+  const auto work = begin_work("innetwork", name, tensors, tensors);
   Buffers& buffers = work->buffers();
   set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
   request.timeout = timeout_of(options.timeout);

@@ -84,7 +84,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::gather(const Name& name, const Te
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_values(name, outputs[i], inputs[i], getSize());
   }
-  const auto work = begin_work("atp", name, inputs, outputs);
+  const auto work = begin_work("innetwork", name, inputs, outputs);
   Buffers& buffers = work->buffers();
   std::vector<ConstBytes> from;
   std::vector<std::vector<Bytes>> to;
@@ -137,7 +137,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, T
   TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kMemoryAllGather.operation, ": expected ",
                     inputs[0].numel(), " values in this rank's output, as in its input, but found ",
                     own.numel());
-  const auto work = begin_work("atp", kMemoryAllGather, inputs, outputs[0]);
+  const auto work = begin_work("innetwork", kMemoryAllGather, inputs, outputs[0]);
   Buffers& buffers = work->buffers();
   ConstBytes input = readable(buffers.input(inputs[0]));
   HostRequest request = moving(inputs[0]);
@@ -186,7 +186,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_values(name, inputs[i], outputs[i], getSize());
   }
-  const auto work = begin_work("atp", name, inputs, outputs);
+  const auto work = begin_work("innetwork", name, inputs, outputs);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
@@ -237,7 +237,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   check_count(kMemoryReduceScatter, "rank", ranks(), inputs[0].size());
   const at::Tensor& own = inputs[0][own_rank()];
   check_values(kMemoryReduceScatter, own, outputs[0], 1);
-  const auto work = begin_work("atp", kMemoryReduceScatter, inputs[0], outputs);
+  const auto work = begin_work("innetwork", kMemoryReduceScatter, inputs[0], outputs);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(kMemoryReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
@@ -259,7 +259,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
   TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(),
                     kMemoryBroadcast.operation, ": expected a root among ranks 0 to ",
                     getSize() - 1, " but found ", options.rootRank);
-  const auto work = begin_work("atp", kMemoryBroadcast, tensors, tensors);
+  const auto work = begin_work("innetwork", kMemoryBroadcast, tensors, tensors);
   const at::Tensor buffer = work->buffers().output(tensors[0]);
   HostRequest request = moving(buffer);
   request.root = static_cast<Rank>(options.rootRank);
@@ -274,7 +274,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
   if (tensors.size() == 1) found = carriage_in_memory(tensors, tensors, options.reduceOp);
   if (!found) return PeersBackend::reduce(tensors, options);
   check_root(kMemoryReduce, options.rootRank);
-  const auto work = begin_work("atp", kMemoryReduce, tensors, tensors);
+  const auto work = begin_work("innetwork", kMemoryReduce, tensors, tensors);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(kMemoryReduce, *found, tensors, options.reduceOp, buffers, &asked);

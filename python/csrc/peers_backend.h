@@ -172,7 +172,7 @@ class PeersBackend : public c10d::Backend {
                  std::chrono::milliseconds timeout, bool waits);
   // The same for a gather, a scatter or an all-to-all.
   OwnWork begin_exchange(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
-    return begin_work(exchanges_itself() ? "atp" : "peers", name, inputs, results);
+    return begin_work(exchanges_itself() ? "innetwork" : "peers", name, inputs, results);
   }
   WorkPtr submit_exchange(const OwnWork& work, PeerRequest request,
                           std::chrono::milliseconds timeout, bool waits);

@@ -15,7 +15,7 @@
 namespace atp::pytorch {
 
 struct TrafficRow {
-  std::string path;       // "atp", "ring" or "peers"
+  std::string path;       // "innetwork", "ring" or "peers"
   std::string operation;  // "all_reduce", "broadcast", ...
   std::string dtype;      // "float32", ...; "none" where there is no tensor
   std::uint64_t calls = 0;

@@ -49,7 +49,7 @@ def check_equals_gloo(ranks, world_size, cases):
             ours, theirs = outcome(function, None), outcome(function, gloo)
             if not same(ours, theirs):
                 differing.append(f"{name}: {ours} instead of {theirs}")
-        return differing, atp.torch.stats()["atp"]
+        return differing, atp.torch.stats()["innetwork"]
 
     results = ranks.run(world_size, body)
     for differing, _ in results:

@@ -182,7 +182,7 @@ def test_several_tensors_in_one_call_are_one_operation(ranks):
                 dist.all_reduce(tensor)
         stats = atp.torch.stats()
         done = stats["counters"]["operations_completed"]
-        return [tensor.tolist() for tensor in tensors], stats["atp"], done
+        return [tensor.tolist() for tensor in tensors], stats["innetwork"], done
 
     for tensors, atp_traffic, done in ranks.run(2, body):
         assert tensors == [[4.0] * 5, [], [[8.0] * 3] * 2, [4.0] * 2]
@@ -233,7 +233,7 @@ def test_stats_count_calls_and_bytes_by_path(ranks):
         return atp.torch.stats()
 
     for stats in ranks.run(2, body):
-        assert stats["atp"]["all_reduce"] == {
+        assert stats["innetwork"]["all_reduce"] == {
             "float32": {"calls": 2, "bytes": 600},
             "int32": {"calls": 1, "bytes": 400},
         }

@@ -82,7 +82,7 @@ def test_no_sync_accumulates_locally(ranks):
         inputs = torch.full((4, 20), float(rank + 1))
         with model.no_sync():
             model(inputs).sum().backward()
-        calls = atp.torch.stats()["atp"]
+        calls = atp.torch.stats()["innetwork"]
         model(inputs).sum().backward()
         return calls, [p.grad for p in model.parameters()]
 

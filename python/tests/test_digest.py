@@ -90,7 +90,7 @@ def test_comparing_digests_disturbs_nothing(ranks):
             work.wait()
         stats = atp.torch.stats()
         assert stats["digest"]["operations"] == 30
-        assert stats["atp"]["all_reduce"]["float32"]["calls"] == 30
+        assert stats["innetwork"]["all_reduce"]["float32"]["calls"] == 30
         return [tensor.sum().item() for tensor in tensors]
 
     expected = [3.0 * (50 * i + 1) for i in range(30)]

@@ -46,7 +46,7 @@ def test_two_groups_work_at_the_same_time(ranks):
         ]
         for work in works:
             work.wait()
-        assert atp.torch.stats(mine)["atp"]["all_reduce"]["float32"]["calls"] == 3
+        assert atp.torch.stats(mine)["innetwork"]["all_reduce"]["float32"]["calls"] == 3
         return [tensor[0].item() for tensor in tensors]
 
     results = ranks.run(4, body)
@@ -238,7 +238,7 @@ def test_the_debug_level_detail_works(ranks):
     def body(rank):
         dist.set_debug_level(dist.DebugLevel.DETAIL)
         group = dist.new_group()
-        return total(group), atp.torch.stats(group)["atp"]["all_reduce"]["float32"]["calls"]
+        return total(group), atp.torch.stats(group)["innetwork"]["all_reduce"]["float32"]["calls"]
 
     assert ranks.run(2, body) == [(2.0, 1)] * 2
 
@@ -270,7 +270,7 @@ def test_the_backend_may_be_one_of_several_by_device(ranks, backend, config):
         words = [None] * 2
         dist.all_gather_object(words, rank)
         found = total(), words, dist.get_backend_config()
-        assert atp.torch.stats()["atp"]["all_reduce"]["float32"]["calls"] == 1
+        assert atp.torch.stats()["innetwork"]["all_reduce"]["float32"]["calls"] == 1
         return found
 
     assert ranks.run(2, body, backend=backend) == [(2.0, [0, 1], config)] * 2

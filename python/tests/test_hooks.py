@@ -98,7 +98,7 @@ def test_narrow_gradients_are_averaged_natively(ranks, dtype):
         model.register_comm_hook(None, atp.torch.ddp_hook)
         model(torch.full((1, 30), 1.0 + rank, dtype=dtype)).sum().backward()
         return model.module.weight.grad.unique().tolist(), list(
-            atp.torch.stats()["atp"]["all_reduce"]
+            atp.torch.stats()["innetwork"]["all_reduce"]
         )
 
     name = str(dtype).removeprefix("torch.")

@@ -92,7 +92,11 @@ def test_every_all_gather_gives_all_blocks_to_all_ranks_whatever_the_type(ranks)
             if bits(gather(values(rank, length, dtype)))
             != bits(torch.cat([values(r, length, dtype) for r in range(RANKS)]))
         ]
-        return wrong, operations(atp.torch.stats(), "peers"), operations(atp.torch.stats(), "atp")
+        return (
+            wrong,
+            operations(atp.torch.stats(), "peers"),
+            operations(atp.torch.stats(), "innetwork"),
+        )
 
     for wrong, peers, atp_ in ranks.run(RANKS, body, **IN_MEMORY):
         assert not wrong and not peers
@@ -218,7 +222,7 @@ def test_types_that_memory_does_not_add_go_over_the_peer_connections(ranks):
         dist.reduce_scatter_tensor(share, torch.ones(2 * RANKS, dtype=torch.float64))
         product = torch.empty(2)
         dist.reduce_scatter_tensor(product, torch.full((2 * RANKS,), 2.0), op=dist.ReduceOp.PRODUCT)
-        return share[0].item(), product[0].item(), operations(atp.torch.stats(), "atp")
+        return share[0].item(), product[0].item(), operations(atp.torch.stats(), "innetwork")
 
     assert ranks.run(RANKS, body, **IN_MEMORY) == [(RANKS, 2.0**RANKS, set())] * RANKS
 
@@ -274,7 +278,11 @@ def test_blocks_go_from_rank_to_rank(ranks, dtype):
             found = [torch.empty_like(tensor) for tensor in to_others]
             dist.all_to_all(found, to_others, async_op=True).wait()
             check("all_to_all", found, from_others)
-        return wrong, operations(atp.torch.stats(), "peers"), operations(atp.torch.stats(), "atp")
+        return (
+            wrong,
+            operations(atp.torch.stats(), "peers"),
+            operations(atp.torch.stats(), "innetwork"),
+        )
 
     all_ = {"gather", "scatter", "all_to_all", "all_to_all_single"}
     assert ranks.run(RANKS, body, **IN_MEMORY) == [([], set(), all_)] * RANKS

@@ -66,8 +66,11 @@ def test_a_rank_reports_its_operations_and_the_ranks_it_waits_for_to_prometheus(
     assert [dict(labels)["for_rank"] for labels in waited] == ["1"]
     assert all(1 <= seconds for seconds in waited.values())
     for samples in (first, late):
-        assert value(samples, "atp_worker_operations_total", way="atp", operation="all_reduce") == 2
-        assert value(samples, "atp_worker_operation_bytes_total", way="atp") == 4040
+        assert (
+            value(samples, "atp_worker_operations_total", way="innetwork", operation="all_reduce")
+            == 2
+        )
+        assert value(samples, "atp_worker_operation_bytes_total", way="innetwork") == 4040
         assert value(samples, "atp_worker_gradients_sent_total") > 0
         assert value(samples, "process_cpu_seconds_total") > 0
         assert not any(name == "atp_worker_waiting_seconds" for name, _ in samples)

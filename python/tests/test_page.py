@@ -29,7 +29,7 @@ def trains(names):
     names["model"](torch.randn(4, 8)).square().sum().backward()
     gradients = [parameter.grad for parameter in names["model"].parameters()]
     assert gradients[0].abs().sum() > 0
-    return atp.torch.stats()["atp"]["all_reduce"]["float32"]["calls"], gradients[0].tolist()
+    return atp.torch.stats()["innetwork"]["all_reduce"]["float32"]["calls"], gradients[0].tolist()
 
 
 def test_the_lines_of_the_readme_turn_a_training_script_into_one_over_atp(ranks, tmp_path):

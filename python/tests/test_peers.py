@@ -159,7 +159,7 @@ def test_every_reduction_of_every_type(ranks, op):
                 found, expected = function()
                 if not torch.equal(found, expected):
                     wrong.append((name, str(dtype), found.tolist(), expected.tolist()))
-        return wrong, atp.torch.stats()["atp"]
+        return wrong, atp.torch.stats()["innetwork"]
 
     assert ranks.run(RANKS, body) == [([], {})] * RANKS
 

@@ -56,7 +56,7 @@ def test_every_sum_over_a_ring_has_the_bits_of_the_network(ranks, world_size):
             if network != ring:
                 differ.append(str(case))
         network, ring = (atp.torch.stats(group) for group in both["int32"])
-        assert not network["ring"] and not ring["atp"] and not ring["peers"]
+        assert not network["ring"] and not ring["innetwork"] and not ring["peers"]
         return differ
 
     assert ranks.run(world_size, body) == [[]] * world_size

@@ -170,7 +170,7 @@ def test_types_that_the_network_does_not_sum_go_over_the_peer_connections(ranks)
         return atp.torch.stats()
 
     for stats in ranks.run(2, body):
-        assert stats["atp"] == {}
+        assert stats["innetwork"] == {}
         assert sum(row["calls"] for row in stats["peers"]["all_reduce"].values()) == len(cases)
 
 

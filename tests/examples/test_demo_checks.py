@@ -46,7 +46,7 @@ def comparison(monkeypatch):
 
 def run_of(backend):
     stats = {
-        "atp": {"all_reduce": {"float32": {"calls": 60, "bytes": 4000}}},
+        "innetwork": {"all_reduce": {"float32": {"calls": 60, "bytes": 4000}}},
         "peers": {"all_reduce": {"int64": {"calls": 1, "bytes": 8}}},
         "counters": {
             "gradients_sent": 1000,

@@ -58,7 +58,7 @@ def test_the_text_is_the_golden_one(program, name):
 def test_the_json_has_mesh_collectives_seconds_and_runners_up(program):
     answer = json.loads(program.output("best", *FLAT, "--ranks", 8, "--json"))
     assert answer["mesh"] == [8, 1]
-    assert answer["collectives"] == ["aggregation", "none"]
+    assert answer["collectives"] == ["innetwork", "none"]
     # 4 all-reduces of 4 x 2048 x 1024 floats with 114 bytes of header for 1400, at 12.5 GB/s, and
     # 4 x 4 latencies of 10 us.
     bandwidth = 4 * 4 * 2048 * 1024 * 4 * 1514 / 1400 / 12.5e9
@@ -122,7 +122,7 @@ def test_a_sweep_as_csv_has_both_answers(program):
     assert [row["devices"] for row in rows] == ["2", "8"]
     eight = rows[1]
     assert (eight["d1"], eight["d2"]) == ("4", "2")
-    assert (eight["aggregation_d1"], eight["aggregation_d2"]) == ("8", "1")
+    assert (eight["innetwork_d1"], eight["innetwork_d2"]) == ("8", "1")
 
 
 def test_what_nvidia_smi_prints_becomes_a_cluster_file(program):

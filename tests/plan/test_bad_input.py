@@ -299,8 +299,8 @@ def test_a_sweep_says_why_a_point_has_no_answer(program):
 
 def test_a_sweep_of_rings_alone_has_no_columns_for_aggregation(program):
     flags = ("--cluster", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=8")
-    assert "with aggregation" in program.output("sweep", *flags)
-    assert "with aggregation" not in program.output("sweep", *flags, "--collectives", "ring")
+    assert "with innetwork" in program.output("sweep", *flags)
+    assert "with innetwork" not in program.output("sweep", *flags, "--collectives", "ring")
 
 
 def test_no_mesh_at_all_is_a_failure_with_reasons(program):

@@ -53,7 +53,7 @@ def main(backend, folder):
     }
     if backend == "atp":
         stats = atp.torch.stats()
-        said["summed by us"] = sorted(stats["atp"] or stats["ring"])
+        said["summed by us"] = sorted(stats["innetwork"] or stats["ring"])
     accelerator.wait_for_everyone()
     (folder / f"{rank}.json").write_text(json.dumps(said))
     accelerator.end_training()  # destroys the group

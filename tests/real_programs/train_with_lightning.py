@@ -69,7 +69,7 @@ def main(backend, folder):
         default_root_dir=folder,
     )
     trainer.fit(model, batches(0), batches(1))
-    summed = atp.torch.stats()["atp"] or atp.torch.stats()["ring"] if backend == "atp" else {}
+    summed = atp.torch.stats()["innetwork"] or atp.torch.stats()["ring"] if backend == "atp" else {}
     said = {
         **model.said,
         "metrics": {name: value.item() for name, value in trainer.callback_metrics.items()},

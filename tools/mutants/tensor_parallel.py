@@ -32,15 +32,15 @@ _PLANTED = [
     Planted(
         "sums in the network run on a ring",
         "request.py",
-        '"aggregation": "innetwork", "ring": "ring"',
-        '"aggregation": "ring", "ring": "ring"',
+        "return collective if collective in ALGORITHMS else unnamed",
+        'return "gloo" if collective == "gloo" else unnamed',
         "test_auto.py::test_auto_plans_only_what_can_run",
     ),
     Planted(
         "the planner does not learn which algorithms are allowed",
         "request.py",
-        "wanted = [[_COLLECTIVES[one]] for one in given]",
-        'wanted = ["ring", "aggregation"]',
+        "wanted = [[one] for one in given]",
+        'wanted = ["ring", "innetwork"]',
         "test_auto.py::test_auto_plans_only_what_can_run",
     ),
     Planted(

@@ -66,9 +66,9 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       "the paper does for its torus of 16 devices (Fig. 12)");
   command
       .add_option("--collectives", inputs.collectives,
-                  "Allowed collectives: ring, hierarchical, aggregation, gloo (default: all)")
+                  "Allowed collectives: ring, hierarchical, innetwork, gloo (default: all)")
       .split_at(',')
-      .one_of({"ring", "hierarchical", "aggregation", "gloo"})
+      .one_of({"ring", "hierarchical", "innetwork", "gloo"})
       .type_name("LIST");
   command
       .add_option("--volume", inputs.volume,
@@ -80,7 +80,7 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
                    "Use a reduce-scatter where only a slice of an all-reduce is needed");
   command.add_flag(
       "--runtime", inputs.runtime,
-      "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
+      "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or innetwork");
   command.add_flag("--by-heads", inputs.by_heads,
                    "Split attention by heads only, as models of the transformers library require");
   command.add_flag("--whole-logits", inputs.whole_logits,
@@ -200,7 +200,7 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
   const auto has = [&](const char* name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  return {has("ring"), has("hierarchical"), has("aggregation"), has("gloo")};
+  return {has("ring"), has("hierarchical"), has("innetwork"), has("gloo")};
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::string with_prefix(double value, const std::array<Prefix, kSize>& prefixes)
 std::string collectives_text(const Candidate& candidate) {
   const auto one = [](const DimensionCost& cost, int dimension) {
     return fmt::format("{} on dimension {}",
-                       cost.collective == Collective::kAggregation
+                       cost.collective == Collective::kInNetwork
                            ? "in-network aggregation"
                            : planner::to_string(cost.collective),
                        dimension);

@@ -19,8 +19,8 @@ bool can_aggregate(const Interconnect& interconnect) {
 }
 
 std::optional<SweepAnswer> answer(Request request, bool aggregation, std::string& reasons) {
-  request.options.dimension1.aggregation &= aggregation;
-  request.options.dimension2.aggregation &= aggregation;
+  request.options.dimension1.in_network &= aggregation;
+  request.options.dimension2.in_network &= aggregation;
   const Result<planner::Plan> plan = planner::plan(request);
   if (!plan) {
     reasons = plan.error().message;
@@ -70,7 +70,7 @@ PlanSweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxi
       asked.model.name + " on " + (network.empty() ? "a network without a name" : network);
   sweep.aggregates = can_aggregate(asked.interconnect) &&
                      asked.options.mode == planner::CostMode::kLinkLoad &&
-                     (asked.options.dimension1.aggregation || asked.options.dimension2.aggregation);
+                     (asked.options.dimension1.in_network || asked.options.dimension2.in_network);
   if (!count.values.empty()) sweep.count_label = "count of " + levels[count.level].name;
   if (!factor.values.empty()) sweep.factor_label = "bandwidth of " + levels[factor.level].name;
   for (const double value : count.values) {
@@ -106,7 +106,7 @@ TextTable sweep_table(const PlanSweep& sweep) {
   std::vector<std::string> header{"devices"};
   if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
   header.insert(header.end(), {"best mesh", "by", "per step"});
-  if (sweep.aggregates) header.insert(header.end(), {"with aggregation", "by", "per step", "gain"});
+  if (sweep.aggregates) header.insert(header.end(), {"with innetwork", "by", "per step", "gain"});
   TextTable table(header);
   for (const SweepPoint& point : sweep.points) {
     std::vector<std::string> row{std::to_string(point.devices)};
@@ -136,8 +136,8 @@ std::string sweep_reasons(const PlanSweep& sweep) {
 
 TextTable sweep_csv(const PlanSweep& sweep) {
   TextTable table({"count", "bandwidth_factor", "devices", "d1", "d2", "collective1", "collective2",
-                   "seconds", "aggregation_d1", "aggregation_d2", "aggregation_collective1",
-                   "aggregation_collective2", "aggregation_seconds"});
+                   "seconds", "innetwork_d1", "innetwork_d2", "innetwork_collective1",
+                   "innetwork_collective2", "innetwork_seconds"});
   for (const SweepPoint& point : sweep.points) {
     std::vector<std::string> row{std::to_string(point.count), fmt::format("{:g}", point.factor),
                                  std::to_string(point.devices)};

@@ -114,9 +114,9 @@ void run_sweep_command(const SweepOptions& options) {
 }  // namespace
 
 void add_sweep_command(const Command& plan) {
-  const Command command = plan.add_command(
-      "sweep",
-      "Find the best mesh for many device counts and bandwidths, with and without aggregation");
+  const Command command = plan.add_command("sweep",
+                                           "Find the best mesh for many device counts and "
+                                           "bandwidths, with and without in-network aggregation");
   command.footer(kSweepExamples);
   const auto options = std::make_shared<SweepOptions>();
   add_plan_inputs(command, options->inputs);

@@ -46,7 +46,7 @@ measured:
   - {mesh: [4, 1], dimension1: 1.5 GB/s}
   - {mesh: [2, 2], dimension1: 2 GB/s, dimension2: 3 GB/s}
   - mesh: [2, 2]
-    algorithm: aggregation
+    algorithm: innetwork
     dimension1: {all_reduce: {bandwidth: 4 GB/s, latency: 20 us}}
     dimension2:
       all_reduce: {bandwidth: 5 GB/s}
@@ -85,7 +85,7 @@ TEST(ClusterFile, EveryKeyReachesTheInterconnect) {
   EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(3, 0).value, 1e9);
   ASSERT_EQ(interconnect.measured.size(), 3u);
   const planner::MeasuredMesh& sums = interconnect.measured[2];
-  EXPECT_EQ(sums.algorithm, planner::Collective::kAggregation);
+  EXPECT_EQ(sums.algorithm, planner::Collective::kInNetwork);
   EXPECT_EQ(sums.dimension1.all_reduce.bandwidth.value, 4e9);
   EXPECT_DOUBLE_EQ(sums.dimension1.all_reduce.latency_s, 20e-6);
   EXPECT_FALSE(sums.dimension1.all_gather);
@@ -222,9 +222,9 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
        "f:29: measured[0].dimension1:", "no direction"},
       {"measured dimension missing", ", dimension2: 3 GB/s", "",
        "f:30: measured[1].dimension2:", "is missing"},
-      {"mesh twice with one algorithm", "algorithm: aggregation\n", "\n",
+      {"mesh twice with one algorithm", "algorithm: innetwork\n", "\n",
        "f:31: measured[2].mesh:", "is listed twice with the same algorithm"},
-      {"unknown algorithm", "algorithm: aggregation", "algorithm: tree",
+      {"unknown algorithm", "algorithm: innetwork", "algorithm: tree",
        "f:32: measured[2].algorithm:", "found \"tree\""},
       {"a collective without bandwidth", "{bandwidth: 6 GB/s, latency: 7 us}", "{latency: 7 us}",
        "f:36: measured[2].dimension2.reduce_scatter.bandwidth:", "is missing"},

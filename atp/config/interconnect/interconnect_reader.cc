@@ -215,9 +215,9 @@ planner::MeasuredDimension read_dimension(const YamlValue& value) {
 }
 
 planner::Collective read_algorithm(const YamlValue& value) {
-  const std::string name = value.one_of({"ring", "gloo", "aggregation"});
+  const std::string name = value.one_of({"ring", "gloo", "innetwork"});
   if (name == "ring") return planner::Collective::kRing;
-  return name == "gloo" ? planner::Collective::kGloo : planner::Collective::kAggregation;
+  return name == "gloo" ? planner::Collective::kGloo : planner::Collective::kInNetwork;
 }
 
 std::uint32_t read_side(const YamlValue& value) {

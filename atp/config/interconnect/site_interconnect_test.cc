@@ -99,9 +99,9 @@ TEST(SiteInterconnect, TheLinkBetweenRacksCanLimitGroupsInsideThem) {
   std::string text = even_text(true, false);
   text.replace(text.find("40 Gbit/s"), 9, "0.05 Gbit/s");
   const planner::Interconnect interconnect = interconnect_of_text(text);
-  const auto seconds = planner::all_reduce_seconds(
-      interconnect, {{2, 1}, {1, 2}}, planner::Dimension::k2, 1e6,
-      planner::CollectiveSet::only(planner::Collective::kAggregation), 4);
+  const auto seconds =
+      planner::all_reduce_seconds(interconnect, {{2, 1}, {1, 2}}, planner::Dimension::k2, 1e6,
+                                  planner::CollectiveSet::only(planner::Collective::kInNetwork), 4);
   ASSERT_TRUE(seconds) << seconds.error().message;
   // One group per rack; the uplink of the server's rack carries both sums.
   EXPECT_NEAR(seconds.value(), 2 * 1e6 * 1514 / 1400 / (0.05e9 / 8), 1e-3);

@@ -28,8 +28,7 @@ Interconnect one_server(std::uint32_t devices) {
 
 std::vector<Row> beyond_rows() {
   const Interconnect nodes = figure_7a(100, 25);
-  const Request served =
-      only(request(one_server(16), CostMode::kLinkLoad), Collective::kAggregation);
+  const Request served = only(request(one_server(16), CostMode::kLinkLoad), Collective::kInNetwork);
   const auto best_of_32 = [](planner::Volume volume) {
     Request asked = request(aggregating_switch(32), CostMode::kLinkLoad);
     asked.options.volume = volume;
@@ -43,14 +42,14 @@ std::vector<Row> beyond_rows() {
        "on two levels with few nodes, a 2-D mesh beats 1-D only if both use rings"},
       {"beyond", "flat switch of 8: ring", "-", best_text(flat_switch(8), Collective::kRing), ""},
       {"beyond", "flat switch of 8: in-network aggregation", "-",
-       best_text(aggregating_switch(8), Collective::kAggregation),
+       best_text(aggregating_switch(8), Collective::kInNetwork),
        "there a large group costs no more than a small one, so 1-D is best again"},
       {"beyond", "the same, servers on the workers' machines", "-",
-       best_text(serving_workers(8), Collective::kAggregation),
+       best_text(serving_workers(8), Collective::kInNetwork),
        "each link carries an eighth more, for the servers"},
       {"beyond", "flat switch of 16: ring; aggregation", "-",
        best_text(flat_switch(16), Collective::kRing) + "; " +
-           best_text(aggregating_switch(16), Collective::kAggregation),
+           best_text(aggregating_switch(16), Collective::kInNetwork),
        "both dimensions are needed from here on"},
       {"beyond", "flat switch of 32, aggregation: by equation 2; by what is sent", "-",
        best_of_32(planner::Volume::kEquation2) + "; " + best_of_32(planner::Volume::kExact),

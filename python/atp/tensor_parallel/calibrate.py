@@ -35,13 +35,10 @@ from atp.tensor_parallel.measured_file import (
 )
 from atp.tensor_parallel.mesh import Mesh, init_mesh
 from atp.tensor_parallel.replay import Replay, slowest
-from atp.tensor_parallel.request import ALGORITHMS
+from atp.tensor_parallel.request import ALGORITHMS, running
 from atp.tensor_parallel.transformer import TransformerConfig
 
 __all__ = ["Comparison", "calibrate", "compare", "device_speed"]
-
-_COLLECTIVES = {"gloo": ("gloo",), "ring": ("ring",), "innetwork": ("aggregation", "ring")}
-_RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
 
 
 def calibrate(
@@ -198,7 +195,7 @@ def _plan(cluster: Any, model: Any, algorithm: str, batch: int, sequence: int) -
             batch=batch,
             sequence=sequence,
             element_bytes=4,
-            collectives=_COLLECTIVES[algorithm],
+            collectives=("innetwork", "ring") if algorithm == "innetwork" else (algorithm,),
             runtime=True,
         )
     except ValueError as wrong:
@@ -212,7 +209,7 @@ def _mesh_of(candidate: Candidate | Plan, algorithm: str) -> Mesh:
     return init_mesh(
         *candidate.mesh,
         order=candidate.ranks_by_position(),
-        algorithm=[_RUNNING.get(name, algorithm) for name in candidate.collectives],
+        algorithm=[running(name, algorithm) for name in candidate.collectives],
     )
 
 

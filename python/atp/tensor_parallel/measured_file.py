@@ -57,8 +57,6 @@ _DEVICE = re.compile(_SECTION.format("device"), re.MULTILINE)
 # The start of a measurement, and the algorithm that it names.
 _ENTRY = re.compile(r"^( *)- ", re.MULTILINE)
 _ALGORITHM = re.compile(r"""\balgorithm: *["']?(\w+)""")
-# The planner's names of the algorithms.
-_ALGORITHMS = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
 
 
 def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
@@ -79,7 +77,7 @@ def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
 def with_measurements(text: str, found: Measurements) -> str:
     """The text of a cluster file with these measurements instead of its earlier ones of the same
     algorithm or of none. Measurements of other algorithms stay as they are written."""
-    name = _ALGORITHMS[found.algorithm]
+    name = found.algorithm
     lines = [entry for entry in _entries(text) if _algorithm_of(entry) not in (name, None)]
     lines += [_line(mesh, name, both) for mesh, both in sorted(found.meshes.items(), reverse=True)]
     sections = ["measured:  # by atp plan calibrate", *lines]

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from atp.tensor_parallel.difference import counted
 
-__all__ = ["ALGORITHMS", "Request", "request_of"]
+__all__ = ["ALGORITHMS", "Request", "request_of", "running"]
 
 ALGORITHMS = ("gloo", "ring", "innetwork")
 
@@ -87,11 +87,6 @@ def request_of(
     )
 
 
-# The planner's names of the algorithms.
-_COLLECTIVES = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
-_RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
-
-
 def _planned(
     cluster, model, world, replicas, order, algorithm, data_algorithm, fused, sequence_parallel,
     dtype, planning
@@ -104,10 +99,7 @@ def _planned(
     between = (
         [_known(data_algorithm, "data_algorithm")] if data_algorithm else ["ring", "innetwork"]
     )
-    of_job = {
-        "data_parallel": replicas,
-        "data_collectives": [_COLLECTIVES[one] for one in between],
-    }
+    of_job = {"data_parallel": replicas, "data_collectives": between}
     try:
         answer = _best(cluster, model, world, given, fused, planning | of_job)
     except ValueError:
@@ -120,17 +112,20 @@ def _planned(
     size = math.prod(answer.mesh)
     positions = _positions(answer.order() if order is None else order, size)
     # "gloo" if the planner did not choose.
-    data = data_algorithm or _RUNNING.get(answer.data.collective, "ring")
-    algorithms = (_known(data), *(given or _running(answer)))
+    data = data_algorithm or running(answer.data.collective)
+    algorithms = (_known(data), *(given or map(running, answer.collectives)))
     return Request(
         answer.mesh, replicas, algorithms, positions, answer, fused,
         sequence_parallel=sequence_parallel,
     )  # fmt: skip
 
 
-def _running(answer: Any) -> tuple[str, str]:
-    """The algorithms of the planner's collectives; a ring for measurements that name none."""
-    return tuple(_RUNNING.get(name, "ring") for name in answer.collectives)
+def running(collective: str, unnamed: str = "ring") -> str:
+    """The algorithm that runs a collective of the planner's: `unnamed` for a measurement that names
+    none; gloo for a dimension of one rank, which sends nothing."""
+    if collective == "none":
+        return "gloo"
+    return collective if collective in ALGORITHMS else unnamed
 
 
 def _best(cluster, model, size, given, fused, planning) -> Any:
@@ -147,9 +142,9 @@ def _best(cluster, model, size, given, fused, planning) -> Any:
     if given is not None:
         if wanted is not None:
             raise ValueError("collectives: algorithm= already sets the algorithms")
-        wanted = [[_COLLECTIVES[one]] for one in given]
+        wanted = [[one] for one in given]
     elif wanted is None:
-        wanted = ["ring", "aggregation"]
+        wanted = ["ring", "innetwork"]
     return plan(cluster, model, size, collectives=wanted, fused=fused, runtime=True, **planning)
 
 

@@ -139,7 +139,7 @@ def _all_stats():
 
 
 def _add_group(add, group, of):
-    for way in ("atp", "ring", "peers"):
+    for way in ("innetwork", "ring", "peers"):
         for operation, types in of[way].items():
             for dtype, figures in types.items():
                 labels = {"group": group, "way": way, "operation": operation, "type": dtype}

@@ -11,7 +11,7 @@ from atp import _C
 def stats(group: dist.ProcessGroup | None = None) -> dict:
     """Counts of this rank in `group` (default: the default group).
 
-    {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
+    {"innetwork": {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
      "ring": {},                          # the same, for a group whose algorithm is the ring
      "peers": {"broadcast": {"uint8": {...}}, ...},
      "algorithm": "innetwork",            # or "ring", or "auto"
@@ -50,7 +50,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     else. In the network, it counts whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
-    paths: dict = {"atp": {}, "ring": {}, "peers": {}}
+    paths: dict = {"innetwork": {}, "ring": {}, "peers": {}}
     for path, operation, dtype, calls, size in backend.traffic():
         paths[path].setdefault(operation, {})[dtype] = {"calls": calls, "bytes": size}
     counters = dict(backend.counters())

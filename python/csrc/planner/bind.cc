@@ -33,13 +33,13 @@ planner::CollectiveSet collective_set(const std::vector<std::string>& names) {
       set.ring = true;
     } else if (name == "hierarchical") {
       set.hierarchical = true;
-    } else if (name == "aggregation") {
-      set.aggregation = true;
+    } else if (name == "innetwork") {
+      set.in_network = true;
     } else if (name == "gloo") {
       set.gloo = true;
     } else {
       throw py::value_error("collectives: found \"" + name +
-                            "\", expected ring, hierarchical, aggregation or gloo");
+                            "\", expected ring, hierarchical, innetwork or gloo");
     }
   }
   return set;

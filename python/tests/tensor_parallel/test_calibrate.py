@@ -70,7 +70,7 @@ def test_measurements_are_written(before, rest):
 def test_measurements_of_another_algorithm_stay():
     switches = dataclasses.replace(FOUND, algorithm="innetwork")
     both = with_measurements(with_measurements(LEVELS, FOUND), switches)
-    assert both.count("algorithm: ring") == both.count("algorithm: aggregation") == 2
+    assert both.count("algorithm: ring") == both.count("algorithm: innetwork") == 2
     assert with_measurements(both, switches) == both
     assert both.count("measured:") == 1
 
@@ -86,7 +86,7 @@ measured:
   algorithm: ring
   dimension1: 1 GB/s
 - {mesh: [2, 2], dimension1: 1 GB/s,
-   algorithm: aggregation, dimension2: 1 GB/s}
+   algorithm: innetwork, dimension2: 1 GB/s}
 """
 KEPT = """\
 measured:  # by atp plan calibrate
@@ -95,7 +95,7 @@ measured:  # by atp plan calibrate
     algorithm: "gloo"
     dimension1: 1 GB/s
   - {mesh: [2, 2], dimension1: 1 GB/s,
-     algorithm: aggregation, dimension2: 1 GB/s}
+     algorithm: innetwork, dimension2: 1 GB/s}
 """
 
 

@@ -99,7 +99,9 @@ def test_a_job_in_three_dimensions_trains_in_the_network(ranks):
         replica = DistributedDataParallel(model, process_group=mesh.data.group)
         half = slice(0, 4) if rank < 2 else slice(4, 8)
         losses = train(replica, vocabulary_parallel_cross_entropy, half)
-        used = [atp.torch.stats(d.group)["atp"]["all_reduce"] for d in (mesh.data, mesh.first)]
+        used = [
+            atp.torch.stats(d.group)["innetwork"]["all_reduce"] for d in (mesh.data, mesh.first)
+        ]
         assert all(calls["float32"]["calls"] > 0 for calls in used)
         mesh.close()
         return losses

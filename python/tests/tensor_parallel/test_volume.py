@@ -116,7 +116,7 @@ def test_key_value_heads_that_ranks_of_a_row_share_are_sent_as_planned(gloo_rank
     assert gloo_ranks.run(4, body, backend="gloo") == [planned] * 4
 
 
-@pytest.mark.parametrize("collective", ["gloo", "aggregation"])
+@pytest.mark.parametrize("collective", ["gloo", "innetwork"])
 def test_half_precision_sends_what_the_planner_predicts(gloo_ranks, collective):
     """Sums have four bytes per value, whatever sums them, and gathers two."""
     host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction",
