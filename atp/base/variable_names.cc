@@ -16,14 +16,33 @@ namespace {
 constexpr std::string_view kPrefix = "ATP_";
 
 // Those of docs/use/variables.md, except those of tests (tests/readme/test_variables.py).
-constexpr std::array<std::string_view, 27> kNames = {
-    "ATP_ALGORITHM",    "ATP_CONGESTION",      "ATP_DIGEST",      "ATP_DIGEST_EVERY",
-    "ATP_EXACT",        "ATP_FLIGHT_RECORDER", "ATP_HIERARCHY",   "ATP_FLIGHT_RECORDER_SIZE",
-    "ATP_HOST_MEMORY",  "ATP_HOST_RANKS",      "ATP_INCARNATION", "ATP_JOB",
-    "ATP_JOIN_TIMEOUT", "ATP_KEY_FILE",        "ATP_METRICS",     "ATP_OVERFLOW",
-    "ATP_OWN_SERVER",   "ATP_PORT_RANGE",      "ATP_PYTHON",      "ATP_ROUTE",
-    "ATP_SCALE",        "ATP_SOCKET_IFNAME",   "ATP_TIMEOUT",     "ATP_VALUES_PER_FRAGMENT",
-    "ATP_WAY_FIGURES",  "ATP_WILLS",           "ATP_WIRE"};
+constexpr std::array<std::string_view, 27> kNames = {"ATP_ALGORITHM",
+                                                     "ATP_COLOCATED_SERVER",
+                                                     "ATP_CONGESTION",
+                                                     "ATP_DIGEST",
+                                                     "ATP_DIGEST_EVERY",
+                                                     "ATP_EXACT",
+                                                     "ATP_FLIGHT_RECORDER",
+                                                     "ATP_HIERARCHY",
+                                                     "ATP_FLIGHT_RECORDER_SIZE",
+                                                     "ATP_HOST_MEMORY",
+                                                     "ATP_HOST_RANKS",
+                                                     "ATP_INCARNATION",
+                                                     "ATP_JOB",
+                                                     "ATP_JOIN_TIMEOUT",
+                                                     "ATP_KEY_FILE",
+                                                     "ATP_METRICS",
+                                                     "ATP_OVERFLOW",
+                                                     "ATP_PORT_RANGE",
+                                                     "ATP_PYTHON",
+                                                     "ATP_ROUTE",
+                                                     "ATP_SCALE",
+                                                     "ATP_SOCKET_IFNAME",
+                                                     "ATP_TIMEOUT",
+                                                     "ATP_VALUES_PER_FRAGMENT",
+                                                     "ATP_WAY_FIGURES",
+                                                     "ATP_WILLS",
+                                                     "ATP_WIRE"};
 
 }  // namespace
 

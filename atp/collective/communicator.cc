@@ -1,4 +1,4 @@
-// Connects a rank through memory, lanes and a server of its own, and ends all of them together.
+// Connects a rank through memory, lanes and a colocated server, and ends all of them together.
 #include "atp/collective/communicator.h"
 
 #include <unistd.h>
@@ -32,12 +32,12 @@ constexpr const char* kForked =
 constexpr std::chrono::milliseconds kHastyEnd{1000};
 
 // A server checks the tags of all the tenant's jobs that come to its address.
-Result<std::optional<Tenant>> key_of_own_server(const CommunicatorOptions& options) {
+Result<std::optional<Tenant>> key_of_colocated_server(const CommunicatorOptions& options) {
   if (!options.key) return std::optional<Tenant>();
   if (const Tenant* tenant = std::get_if<Tenant>(&*options.key)) return std::optional(*tenant);
-  return Error{"the server in the process of rank " + std::to_string(options.rank) +
+  return Error{"the colocated server of rank " + std::to_string(options.rank) +
                " needs the tenant's key, and the rank has only that of its job: set ATP_KEY_FILE "
-               "on every rank with such a server (ATP_OWN_SERVER)"};
+               "on every rank with a colocated server (ATP_COLOCATED_SERVER)"};
 }
 
 Status check(const CommunicatorOptions& options) {
@@ -49,17 +49,18 @@ Status check(const CommunicatorOptions& options) {
     return Error{"rank " + std::to_string(options.rank) + " is not one of the job's ranks 0 to " +
                  std::to_string(options.world_size - 1)};
   }
-  if (options.own_server && options.own_server->port == 0) {
+  if (options.colocated_server && options.colocated_server->port == 0) {
     return Error{"the server in this process needs a port that the other ranks know, but found 0"};
   }
   Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
   Status hosts = Hosts::check(options.host_of, options.world_size);
   if (!hosts) return hosts;
-  if (options.own_server && sums_on_hosts(options)) {
+  if (options.colocated_server && sums_on_hosts(options)) {
     return Error{
-        "a rank with a server in its process cannot sum on its host first: turn off either that "
-        "server (ATP_OWN_SERVER, own_server) or sums within hosts (ATP_HIERARCHY, host_of)"};
+        "a rank with a colocated server cannot sum on its host first: turn off either that "
+        "server (ATP_COLOCATED_SERVER, colocated_server) or sums within hosts (ATP_HIERARCHY, "
+        "host_of)"};
   }
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (route.empty() && options.host_memory) continue;
@@ -204,10 +205,11 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
         std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value().way})));
   }
   std::shared_ptr<OwnServer> server;
-  if (options.own_server) {
-    const Result<std::optional<Tenant>> key = key_of_own_server(options);
+  if (options.colocated_server) {
+    const Result<std::optional<Tenant>> key = key_of_colocated_server(options);
     if (!key) return key.error();
-    auto started = OwnServer::at(*options.own_server, options.values_per_fragment, key.value());
+    auto started =
+        OwnServer::at(*options.colocated_server, options.values_per_fragment, key.value());
     if (!started) return started.error();
     server = std::move(started).value();
   }

@@ -53,10 +53,10 @@ struct CommunicatorOptions {
   // The address at which this process itself serves a shard of the job, as in the routes of all
   // ranks: a thread with a socket of its own runs the server from connect() to the communicator's
   // end, and shutdown() waits for the other ranks to leave it. Absent: no such server.
-  std::optional<Endpoint> own_server;
+  std::optional<Endpoint> colocated_server;
   PortRange ports;  // for its UDP sockets, one per lane
   // The key of its packets, for switches and servers that serve only jobs with keys; absent:
-  // packets have no tags. With own_server it must be the tenant's.
+  // packets have no tags. With colocated_server it must be the tenant's.
   std::optional<RankKey> key;
   std::size_t values_per_fragment = 0;  // K; 0: as many as the path's MTU carries
   // How floating-point sums travel unless an operation asks for another format
@@ -110,10 +110,11 @@ struct CommunicatorOptions {
   // Reads ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() does), ATP_HOST_MEMORY (0 or 1;
   // absent: 1 if LOCAL_WORLD_SIZE equals WORLD_SIZE), ATP_HIERARCHY (0 or 1; with it
   // ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in order), RANK, WORLD_SIZE,
-  // ATP_OWN_SERVER, ATP_KEY_FILE, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or
-  // "fixed"), ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or
-  // "proactive"), ATP_CONGESTION ("aimd", "none" or "paper"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
-  // (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY. `atp run` sets those that a job needs.
+  // ATP_COLOCATED_SERVER, ATP_KEY_FILE, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE
+  // ("blocks" or "fixed"), ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW
+  // ("reactive" or "proactive"), ATP_CONGESTION ("aimd", "none" or "paper"), ATP_JOIN_TIMEOUT,
+  // ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY. `atp run` sets those that a job
+  // needs.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from text: "host:port,host:port", switches upward, then the server;
@@ -124,11 +125,11 @@ struct CommunicatorOptions {
   Status read_ports();
   // Sets key to the tenant's, from the file that ATP_KEY_FILE names, if it is set.
   Status read_key();
-  // Sets own_server from ATP_OWN_SERVER, "host:port", if it is set.
-  Status read_own_server();
+  // Sets colocated_server from ATP_COLOCATED_SERVER, "host:port", if it is set.
+  Status read_colocated_server();
 };
 
-// The counters (name, value) of one worker, and of the server in its process.
+// The counters (name, value) of one worker, and of its colocated server.
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;

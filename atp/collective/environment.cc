@@ -188,7 +188,7 @@ Result<std::vector<std::size_t>> read_host_of(std::size_t world_size) {
   const auto hierarchy = optional_switch("ATP_HIERARCHY");
   if (!hierarchy) return hierarchy.error();
   const bool by_default = lookup("ATP_HIERARCHY").empty() && !lookup("ATP_HOST_RANKS").empty() &&
-                          lookup("ATP_OWN_SERVER").empty();
+                          lookup("ATP_COLOCATED_SERVER").empty();
   const bool has_memory = lookup("ATP_HOST_MEMORY") != "0";
   if (!has_memory || (!hierarchy.value() && !by_default)) return std::vector<std::size_t>();
   return read_host_ranks(world_size);
@@ -233,17 +233,17 @@ Status CommunicatorOptions::read_key() {
   return ok_status();
 }
 
-Status CommunicatorOptions::read_own_server() {
-  const std::string_view text = lookup("ATP_OWN_SERVER");
+Status CommunicatorOptions::read_colocated_server() {
+  const std::string_view text = lookup("ATP_COLOCATED_SERVER");
   if (text.empty()) return ok_status();
   const Result<Endpoint> address = resolve_endpoint(text);
   if (address && address.value().port != 0) {
-    own_server = address.value();
+    colocated_server = address.value();
     return ok_status();
   }
   const std::string problem = address ? "the port is missing" : address.error().message;
   return Error{
-      "ATP_OWN_SERVER=" + quoted(text) + ": " + problem +
+      "ATP_COLOCATED_SERVER=" + quoted(text) + ": " + problem +
       " (expected the address at which this rank serves, as it is written in ATP_ROUTE, e.g. "
       "10.0.0.3:5500)"};
 }
@@ -287,8 +287,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!ports) return ports.error();
   const Status key = options.read_key();
   if (!key) return key.error();
-  const Status own_server = options.read_own_server();
-  if (!own_server) return own_server.error();
+  const Status server = options.read_colocated_server();
+  if (!server) return server.error();
 
   const auto recorder = RecorderSettings::from_environment();
   if (!recorder) return recorder.error();

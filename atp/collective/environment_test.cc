@@ -23,7 +23,7 @@ const Variables kComplete = {{"RANK", "2"},
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
   for (const char* optional :
-       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
+       {"ATP_COLOCATED_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
         "ATP_PORT_RANGE", "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT",
         "ATP_DIGEST", "ATP_DIGEST_EVERY", "ATP_HIERARCHY", "ATP_HOST_RANKS", "ATP_HOST_MEMORY"}) {
     variables[optional] = "";
@@ -41,7 +41,8 @@ TEST(Environment, ReadsTheHostsOfTheRanks) {
   const Variables off = {{"ATP_HIERARCHY", "0"}, {"ATP_HOST_RANKS", "2,1,1"}};
   EXPECT_EQ(read_with(off).value().host_of, Hosts());
   EXPECT_EQ(read_with({}).value().host_of, Hosts());
-  const Variables serves = {{"ATP_OWN_SERVER", "127.0.0.1:5507"}, {"ATP_HOST_RANKS", "2,1,1"}};
+  const Variables serves = {{"ATP_COLOCATED_SERVER", "127.0.0.1:5507"},
+                            {"ATP_HOST_RANKS", "2,1,1"}};
   EXPECT_EQ(read_with(serves).value().host_of, Hosts());
   const Variables without_memory = {
       {"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}, {"ATP_HOST_MEMORY", "0"}};
@@ -67,7 +68,7 @@ TEST(Environment, ReadsTheVariablesThatAtpRunSets) {
   EXPECT_EQ(options.value().job, (JobKey{4294967295U, 7}));
   EXPECT_EQ(options.value().route,
             (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
-  EXPECT_FALSE(options.value().own_server);
+  EXPECT_FALSE(options.value().colocated_server);
   EXPECT_TRUE(options.value().ports.is_any());
   EXPECT_EQ(options.value().values_per_fragment, 0U);
   EXPECT_EQ(options.value().number_format, NumberFormat::kBlocks);
@@ -79,7 +80,7 @@ TEST(Environment, ReadsTheVariablesThatAtpRunSets) {
 }
 
 TEST(Environment, ReadsTheOptionalVariables) {
-  const Result<CommunicatorOptions> options = read_with({{"ATP_OWN_SERVER", "127.0.0.1:5507"},
+  const Result<CommunicatorOptions> options = read_with({{"ATP_COLOCATED_SERVER", "127.0.0.1:5507"},
                                                          {"ATP_PORT_RANGE", "40000-40999"},
                                                          {"ATP_VALUES_PER_FRAGMENT", "350"},
                                                          {"ATP_SCALE", "fixed"},
@@ -90,7 +91,7 @@ TEST(Environment, ReadsTheOptionalVariables) {
                                                          {"ATP_DIGEST", "1"},
                                                          {"ATP_DIGEST_EVERY", "100"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
-  EXPECT_EQ(options.value().own_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
+  EXPECT_EQ(options.value().colocated_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
   EXPECT_EQ(options.value().ports.first, 40000);
   EXPECT_EQ(options.value().ports.last, 40999);
   EXPECT_EQ(options.value().values_per_fragment, 350U);
@@ -170,9 +171,10 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_ROUTE", "[::1]:1,[::1]:2,[::1]:3,[::1]:4,[::1]:5,[::1]:6,[::1]:7,[::1]:8,[::1]:9",
        "[::1]:9\": 9 hops; a route has the server and at most 7 switches before it (expected the "
        "switches upward and then the server"},
-      {"ATP_OWN_SERVER", "127.0.0.1", "ATP_OWN_SERVER=\"127.0.0.1\": "},
-      {"ATP_OWN_SERVER", "127.0.0.1:0",
-       "ATP_OWN_SERVER=\"127.0.0.1:0\": the port is missing (expected the address at which this "
+      {"ATP_COLOCATED_SERVER", "127.0.0.1", "ATP_COLOCATED_SERVER=\"127.0.0.1\": "},
+      {"ATP_COLOCATED_SERVER", "127.0.0.1:0",
+       "ATP_COLOCATED_SERVER=\"127.0.0.1:0\": the port is missing (expected the address at which "
+       "this "
        "rank serves, as it is written in ATP_ROUTE"},
       {"ATP_PORT_RANGE", "40000",
        "ATP_PORT_RANGE=\"40000\" is not FIRST-LAST, two ports from 1 to 65535, e.g. 40000-40999"},

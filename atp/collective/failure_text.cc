@@ -182,7 +182,7 @@ std::string rank_left(const Failure& failure, const FailureContext& context) {
 std::string server_question(const FailureContext& context) {
   if (!context.server_rank) return ": is `atp server` running there?";
   const std::string rank = "rank " + std::to_string(*context.server_rank);
-  return ": it is the server in the process of " + rank + "; has " + rank + " ended?";
+  return ": it is the colocated server of " + rank + "; has " + rank + " ended?";
 }
 
 // What a packet without a tag said to a rank with a key.

@@ -49,11 +49,11 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   return config;
 }
 
-// With a server in each rank's process, the routes are in the order of the ranks.
+// With a colocated server in each rank, the routes are in the order of the ranks.
 std::optional<Rank> server_rank(const LaneOptions& lane) {
   const CommunicatorOptions& options = lane.communicator;
   const bool one_each = options.more_routes.size() + 1 == options.world_size;
-  if (!options.own_server || !one_each) return std::nullopt;
+  if (!options.colocated_server || !one_each) return std::nullopt;
   return static_cast<Rank>(lane.shard);
 }
 

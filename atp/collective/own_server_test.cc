@@ -50,7 +50,7 @@ class OwnServers : public ::testing::Test {
       if (i == 0) options.route = way;
       if (i > 0) options.more_routes.push_back(way);
     }
-    options.own_server = servers_[rank];
+    options.colocated_server = servers_[rank];
     return options;
   }
   Communicators join_all() const {
@@ -77,8 +77,8 @@ TEST_F(OwnServers, NeedTheTenantsKeyAndNotThatOfAJobAlone) {
   alone.key = JobKeys{.tenant = 1, .by_job = {{alone.job.job, {}}}};
   const auto joined = Communicator::connect(alone);
   ASSERT_FALSE(joined.ok());
-  EXPECT_THAT(joined.error().message, AllOf(HasSubstr("the server in the process of rank 1"),
-                                            HasSubstr("set ATP_KEY_FILE")));
+  EXPECT_THAT(joined.error().message,
+              AllOf(HasSubstr("the colocated server of rank 1"), HasSubstr("set ATP_KEY_FILE")));
 }
 
 // Ranks do not know the number that a server gives their tenant.
@@ -171,7 +171,7 @@ TEST_F(OwnServers, AreRefusedAtAnAddressThatIsNotFreeOrHasNoPort) {
   };
   for (const Case& c : cases) {
     CommunicatorOptions one = options(0);
-    one.own_server = c.address;
+    one.colocated_server = c.address;
     const auto joined = Communicator::connect(one);
     ASSERT_FALSE(joined.ok()) << c.name;
     for (const char* said : c.said) EXPECT_THAT(joined.error().message, HasSubstr(said));

@@ -267,7 +267,7 @@ TEST(SeveralHosts, AreToldOfAnAbortedRank) {
 TEST(SeveralHosts, CannotHaveARankWithAServerOfItsOwn) {
   const TestingCluster cluster(3);
   std::vector<CommunicatorOptions> options = options_on(cluster, {0, 0, 1});
-  options[0].own_server = loopback(5500);
+  options[0].colocated_server = loopback(5500);
   const auto result = Communicator::connect(options[0]);
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.error().message, HasSubstr("ATP_HIERARCHY"));

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 TEST(ThreadLimit, IsAnErrorWithAdviceThatLeavesNothingBehind) {
   struct Case {
     const char* name;
-    bool has_own_server;
+    bool has_colocated_server;
     std::size_t room;
   };
   const Case cases[] = {
@@ -35,7 +35,7 @@ TEST(ThreadLimit, IsAnErrorWithAdviceThatLeavesNothingBehind) {
   const std::size_t threads_before = thread_count();
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    if (c.has_own_server) options.own_server = own;
+    if (c.has_colocated_server) options.colocated_server = own;
     const RoomForThreads room(c.room);
     const auto joined = Communicator::connect(options);
     ASSERT_FALSE(joined.ok());

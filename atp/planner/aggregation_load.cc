@@ -42,12 +42,12 @@ struct Tree {
 };
 
 // Server hosts that share the workers' links, and the load of each from all groups together.
-struct CoLocatedHosts {
+struct ColocatedHosts {
   std::size_t top = 0;
   double hosts = 0;
   double load = 0;
 };
-using Serving = std::vector<CoLocatedHosts>;
+using Serving = std::vector<ColocatedHosts>;
 
 double wire_factor(const Aggregation& aggregation, double bytes_per_element) {
   const double value = aggregation.wire_bytes_per_value > 0
@@ -69,7 +69,7 @@ double fallback_share(const Aggregation& aggregation, const GroupLevel& group) {
 }
 
 bool workers_serve(const Aggregation& aggregation) {
-  return aggregation.placement == ServerPlacement::kCoLocated && aggregation.server_hosts == 0;
+  return aggregation.placement == ServerPlacement::kColocated && aggregation.server_hosts == 0;
 }
 
 void load_servers(const Interconnect& interconnect, const GroupGeometry& geometry, const Tree& tree,
@@ -90,7 +90,7 @@ void load_servers(const Interconnect& interconnect, const GroupGeometry& geometr
   if (aggregation.server_hosts == 0) return;
   const double groups = groups_in_switch(group) * aggregation.shared_by;
   const double load = groups * of_group / aggregation.server_hosts;
-  if (aggregation.placement == ServerPlacement::kCoLocated) {
+  if (aggregation.placement == ServerPlacement::kColocated) {
     serving.push_back({tree.top, 1.0 * aggregation.server_hosts, load});
     return;
   }
@@ -106,7 +106,7 @@ void add_serving(const Interconnect& interconnect, const Serving& serving, std::
   const Level& level = interconnect.levels[index];
   for (LinkLoad& link : cost.links) {
     if (link.level != index || link.role != LinkRole::kUplink) continue;
-    for (const CoLocatedHosts& hosts : serving) {
+    for (const ColocatedHosts& hosts : serving) {
       double children = 1;
       for (std::size_t above = hosts.top; above <= index; ++above) {
         children *= interconnect.levels[above].count;

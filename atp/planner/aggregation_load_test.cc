@@ -70,7 +70,7 @@ TEST(SeparateTrees, HaveSeparateServers) {
 }
 
 TEST(SeparateTrees, AreServedByTheirOwnWorkers) {
-  const Aggregation on_workers{.placement = ServerPlacement::kCoLocated};
+  const Aggregation on_workers{.placement = ServerPlacement::kColocated};
   const AllReduceCost cost = two_trees(on_workers, on_workers).cost();
   EXPECT_DOUBLE_EQ(load_of(cost, 0), 1.5);
   EXPECT_DOUBLE_EQ(load_of(cost, 1), 1 + 1.5 / 2);
@@ -97,7 +97,7 @@ TEST(OneTree, ReportsTheLargestShareThatFallsBack) {
 
 // Eight server hosts in two racks of eight machines: four per rack, at most one per machine.
 TEST(OneTree, SpreadsServersOverTheChildrenOfEveryLevel) {
-  const Aggregation served{.placement = ServerPlacement::kCoLocated, .server_hosts = 8};
+  const Aggregation served{.placement = ServerPlacement::kColocated, .server_hosts = 8};
   Machine machine;
   machine.add(2, served);
   machine.add(8, served);

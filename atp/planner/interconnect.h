@@ -59,7 +59,7 @@ enum class LevelKind { kSwitch, kRing, kFull, kPairs, kTorus };
 // second time.
 enum class ServerPlacement {
   kDedicated,  // on separate hosts at the same switch
-  kCoLocated,  // on the workers' machines, sharing their links
+  kColocated,  // on the workers' machines, sharing their links
 };
 
 // In-network aggregation at one switch level (docs/inside/protocol §4).
@@ -80,7 +80,7 @@ struct Aggregation {
   // servers inside. 0: every unit has its servers inside.
   double uplink_sums = 0;
   // Server hosts under one switch. 0 means, if dedicated, enough that no server's link is the
-  // bottleneck (or a switch that multicasts the sum itself); if co-located, one on every worker of
+  // bottleneck (or a switch that multicasts the sum itself); if colocated, one on every worker of
   // a group. All groups load the servers' links at the same time.
   std::uint32_t server_hosts = 0;
   // Per dedicated server host and direction; 0: that of a child of this level.

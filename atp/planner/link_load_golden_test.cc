@@ -20,7 +20,7 @@ const CollectiveSet kAny;
 
 Aggregation servers_enough() { return {}; }
 
-Aggregation on_the_workers() { return {.placement = ServerPlacement::kCoLocated}; }
+Aggregation on_the_workers() { return {.placement = ServerPlacement::kColocated}; }
 
 Aggregation server_hosts(std::uint32_t hosts) { return {.server_hosts = hosts}; }
 
@@ -61,13 +61,13 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BestCase{"Ring8", flat(8, {1}), kAny, 1, {4, 2}, 3.25, 1e-12},
         BestCase{"Aggregated8", flat(8, {1}, servers_enough()), kAny, 1, {8, 1}, 2.00, 1e-12},
-        BestCase{"CoLocated8", flat(8, {1}, on_the_workers()), kAny, 1, {8, 1}, 2.25, 1e-12},
+        BestCase{"Colocated8", flat(8, {1}, on_the_workers()), kAny, 1, {8, 1}, 2.25, 1e-12},
         BestCase{"Ring16", flat(16, {1}), kAny, 1, {8, 2}, 2.625, 1e-12},
         BestCase{"Aggregated16", flat(16, {1}, servers_enough()), kAny, 1, {8, 2}, 1.875, 1e-12},
-        BestCase{"CoLocated16", flat(16, {1}, on_the_workers()), kAny, 1, {8, 2}, 2.00, 1e-12},
+        BestCase{"Colocated16", flat(16, {1}, on_the_workers()), kAny, 1, {8, 2}, 2.00, 1e-12},
         BestCase{"Ring32", flat(32, {1}), kAny, 1, {8, 4}, 2.19, 5e-3},
         BestCase{"Aggregated32", flat(32, {1}, servers_enough()), kAny, 1, {8, 4}, 1.375, 1e-12},
-        BestCase{"CoLocated32", flat(32, {1}, on_the_workers()), kAny, 1, {16, 2}, 1.50, 1e-12}),
+        BestCase{"Colocated32", flat(32, {1}, on_the_workers()), kAny, 1, {16, 2}, 1.50, 1e-12}),
     [](const auto& each) { return each.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -233,7 +233,7 @@ AggregationScenario random_aggregation(Random& random) {
     made.aggregation.wire_bytes_per_value = 2;
     made.aggregation.payload_bytes = 1000;
     made.aggregation.header_bytes = static_cast<std::uint32_t>(random.below(500));
-    if (random.chance(0.5)) made.aggregation.placement = ServerPlacement::kCoLocated;
+    if (random.chance(0.5)) made.aggregation.placement = ServerPlacement::kColocated;
     if (random.chance(0.5)) {
       const std::uint64_t devices = scenario.interconnect.levels[made.top].count *
                                     devices_per_child(scenario.interconnect, made.top);
@@ -318,13 +318,13 @@ Paths aggregation_paths(const AggregationScenario& made) {
           if (is_first) paths.add_uplink(device, level, wire, direction);
         }
         // The server on every member receives and returns its part of the sum.
-        if (made.aggregation.placement == ServerPlacement::kCoLocated &&
+        if (made.aggregation.placement == ServerPlacement::kColocated &&
             made.aggregation.server_hosts == 0) {
           paths.climb(device, made.top, wire / members.size(), direction);
         }
       }
     }
-    if (made.aggregation.placement == ServerPlacement::kCoLocated) {
+    if (made.aggregation.placement == ServerPlacement::kColocated) {
       const Digits somewhere = groups.device({members.front(), other});
       add_hosts(made, somewhere, wire, paths);
     }

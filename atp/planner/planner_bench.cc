@@ -48,7 +48,7 @@ Interconnect four_levels(std::int64_t devices) {
   const auto count = [bits](int place) { return 1u << ((bits + place) / 4); };
   const Aggregation servers{.payload_bytes = 1024, .header_bytes = 58, .server_hosts = 2};
   const Aggregation workers{
-      .payload_bytes = 1024, .header_bytes = 58, .placement = ServerPlacement::kCoLocated};
+      .payload_bytes = 1024, .header_bytes = 58, .placement = ServerPlacement::kColocated};
   Interconnect interconnect{.levels = {testing::switched("pod", count(0), 25, servers),
                                        testing::switched("rack", count(1), 12.5, workers),
                                        testing::switched("host", count(2), 12),

@@ -17,7 +17,7 @@ Aggregation random_aggregation(Random& random) {
   Aggregation aggregation;
   aggregation.payload_bytes = 1024;
   aggregation.header_bytes = static_cast<std::uint32_t>(random.below(200));
-  if (random.chance(0.5)) aggregation.placement = ServerPlacement::kCoLocated;
+  if (random.chance(0.5)) aggregation.placement = ServerPlacement::kColocated;
   aggregation.server_hosts = static_cast<std::uint32_t>(random.below(4));
   if (random.chance(0.3)) {
     aggregation.slots = 64;

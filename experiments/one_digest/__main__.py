@@ -29,7 +29,7 @@ PLACES = [
     Loopback("loopback, no switch", ("--no-switch",)),
     Loopback("loopback, 350 values per packet", ("--values", 350)),
     Loopback("loopback, 2 servers", ("--servers", 2)),
-    Loopback("loopback, a server in each rank", ("--servers-inside",)),
+    Loopback("loopback, colocated servers", ("--colocated-servers",)),
     Racks("racks, no switch", switches=()),
     Racks("racks, 1 switch", switches=("s",)),
     Racks("racks, 3 switches"),

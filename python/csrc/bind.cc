@@ -108,8 +108,8 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::st
   const Status ports = options.read_ports();
   TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
   read_key(options, job_keys);
-  const Status own_server = options.read_own_server();
-  TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
+  const Status server = options.read_colocated_server();
+  TORCH_CHECK_VALUE(server.ok(), server.error().message);
   auto communicator = Communicator::connect(options);
   throw_if_interrupted();
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);

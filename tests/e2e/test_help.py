@@ -12,7 +12,7 @@ BUILD = Path(os.environ.get("ATP_BUILD", Path(__file__).parents[2] / "build" / "
 ATP = BUILD / "bin" / "atp"
 VARIABLES = Path(__file__).parents[2] / "docs" / "use" / "variables.md"
 # The page's variables that nobody sets by hand for a rank.
-SET_BY_ATP_RUN = {"ATP_HOST_RANKS", "ATP_OWN_SERVER", "ATP_WILLS"}
+SET_BY_ATP_RUN = {"ATP_HOST_RANKS", "ATP_COLOCATED_SERVER", "ATP_WILLS"}
 OF_A_CHECKOUT = {"ATP_PYTHON", "ATP_BUILD", "ATP_WRITE_DOCS"}
 # In a shell that has read the script: what the Tab key offers at the end of a line of words.
 ASK = """

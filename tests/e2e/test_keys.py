@@ -335,7 +335,7 @@ def test_with_keys_an_entry_of_the_cluster_file_holds_for_the_tenant_that_it_nam
     cluster.wait_until(lambda: parts() == {"vision": 14, "speech": 2}, "their parts", SECONDS)
 
 
-@pytest.mark.parametrize("options", [["--switch"], ["--servers-inside"], ["--lanes", "2"]])
+@pytest.mark.parametrize("options", [["--switch"], ["--colocated-servers"], ["--lanes", "2"]])
 def test_a_run_can_make_a_key_for_itself(options, tmp_path):
     command = ["run", "-n", "2", *options, "--key", "new", "--", "atp"]
     command += ["bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "5"]

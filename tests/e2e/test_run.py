@@ -242,7 +242,14 @@ def test_a_job_sums_in_the_switch_and_counts(tmp_path):
     assert counters["switch"]["complete_sums_sent"] > 100
 
 
-NODES = ("--switch", "--no-switch", "--servers 2", "--lanes 2", "--servers-inside", "--stats-dir x")
+NODES = (
+    "--switch",
+    "--no-switch",
+    "--servers 2",
+    "--lanes 2",
+    "--colocated-servers",
+    "--stats-dir x",
+)
 
 
 @pytest.mark.parametrize("option", NODES)

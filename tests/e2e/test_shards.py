@@ -32,7 +32,17 @@ def test_a_job_with_three_servers_spreads_its_tensors_over_them(cluster):
 
 def test_as_many_servers_as_ranks_each_in_the_process_of_one(cluster):
     bench = cluster.bench("-b", "1K", "-e", "4M", "-f", "16", "-n", "3", "-w", "1")
-    command = [cluster.atp, "run", "-n", "4", "--servers-inside", "--values", "350", "--", *bench]
+    command = [
+        cluster.atp,
+        "run",
+        "-n",
+        "4",
+        "--colocated-servers",
+        "--values",
+        "350",
+        "--",
+        *bench,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "# Out of bounds values : 0 OK" in done.stdout
@@ -41,7 +51,17 @@ def test_as_many_servers_as_ranks_each_in_the_process_of_one(cluster):
 
 def test_torchs_groups_have_several_servers_too(cluster):
     script = [sys.executable, Path(__file__).with_name("late_rank.py"), cluster.folder / "store"]
-    command = [cluster.atp, "run", "-n", "3", "--servers-inside", "--values", "350", "--", *script]
+    command = [
+        cluster.atp,
+        "run",
+        "-n",
+        "3",
+        "--colocated-servers",
+        "--values",
+        "350",
+        "--",
+        *script,
+    ]
     done = subprocess.run([*command, "3", "200000"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
@@ -54,7 +74,7 @@ def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim
     route = ";".join(f"{cluster.switch_address},{server}" for server in servers)
     ranks = [
         cluster.start_rank(
-            rank, 3, cluster.endless_bench(), ATP_ROUTE=route, ATP_OWN_SERVER=servers[rank]
+            rank, 3, cluster.endless_bench(), ATP_ROUTE=route, ATP_COLOCATED_SERVER=servers[rank]
         )
         for rank in range(3)
     ]

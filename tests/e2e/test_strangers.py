@@ -119,7 +119,7 @@ def test_a_rank_with_a_server_in_its_process_outlives_a_job_that_finds_no_memory
     def start(rank, **more):
         return cluster.start_rank(rank, 2, cluster.bench("-e", "4K"), **env, **more)
 
-    first = start(1, ATP_OWN_SERVER=at)
+    first = start(1, ATP_COLOCATED_SERVER=at)
     cluster.wait_until(lambda: len(os.listdir(f"/proc/{first.popen.pid}/task")) > 2, "threads")
     time.sleep(0.5)  # its JOIN has begun the job, for which there still is memory
     give_no_more_memory(first.popen.pid)

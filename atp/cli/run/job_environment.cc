@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
     add_if_unset("ATP_HOST_MEMORY", "0");
     add_if_unset("ATP_ALGORITHM", "innetwork");
   }
-  if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
+  if (!colocated_servers.empty()) add("ATP_COLOCATED_SERVER", colocated_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
   if (!way_figures.empty()) add_if_unset("ATP_WAY_FIGURES", way_figures);
   // By default Gloo resolves the host's name, which may not yield the address in the cluster file.

@@ -27,7 +27,7 @@ struct JobEnvironment {
   // Ranks per host, in rank order; empty: all are on this host.
   std::vector<std::size_t> ranks_of_hosts = {};
   // The address at which each rank of this host serves part of the job itself; empty: none does.
-  std::vector<std::string> own_servers = {};
+  std::vector<std::string> colocated_servers = {};
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
   std::uint32_t values = 0;    // per fragment; 0: not given

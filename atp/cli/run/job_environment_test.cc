@@ -63,7 +63,7 @@ TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
                            .incarnation = 7,
                            .route = "127.0.0.1:5501",
                            .ranks_of_hosts = {2, 1},
-                           .own_servers = {"127.0.0.1:1", "127.0.0.1:2"},
+                           .colocated_servers = {"127.0.0.1:1", "127.0.0.1:2"},
                            .master_port = 29500,
                            .values = 350,
                            .way_figures = "innetwork=1,2;ring=3,4",
@@ -83,7 +83,8 @@ TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
       {"another incarnation", "ATP_INCARNATION", "8", "ATP_INCARNATION=8"},
       {"other ranks of the hosts", "ATP_HOST_RANKS", "1,2", "ATP_HOST_RANKS=1,2"},
       {"another size of fragments", "ATP_VALUES_PER_FRAGMENT", "64", "ATP_VALUES_PER_FRAGMENT=64"},
-      {"one rank's server for all", "ATP_OWN_SERVER", "127.0.0.1:1", "ATP_OWN_SERVER=127.0.0.1:1"},
+      {"one rank's server for all", "ATP_COLOCATED_SERVER", "127.0.0.1:1",
+       "ATP_COLOCATED_SERVER=127.0.0.1:1"},
       {"one rank's number for all", "RANK", "0", "RANK=0"},
       {"one rank's number on its host", "LOCAL_RANK", "1", "LOCAL_RANK=1"},
       {"another size of the job", "WORLD_SIZE", "8", "WORLD_SIZE=8"},
@@ -109,9 +110,9 @@ TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
 
 TEST(JobEnvironment, GivesEachRankItsServersAddress) {
   JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
-  EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));
-  job.own_servers = {"10.0.0.3:5500", "10.0.0.3:5502"};
-  EXPECT_THAT(job.of_rank(3), Contains(Pair("ATP_OWN_SERVER", "10.0.0.3:5502")));
+  EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_COLOCATED_SERVER"))));
+  job.colocated_servers = {"10.0.0.3:5500", "10.0.0.3:5502"};
+  EXPECT_THAT(job.of_rank(3), Contains(Pair("ATP_COLOCATED_SERVER", "10.0.0.3:5502")));
 }
 
 TEST(JobEnvironment, LimitsNeitherASingleRanksThreadsNorAnExplicitSetting) {

@@ -96,9 +96,9 @@ std::string JobRunner::start_nodes() {
       add_server(plan.lane, address);
     }
   }
-  // Servers inside ranks start with the ranks.
+  // Colocated servers start with the ranks.
   if (plan_.job) {
-    for (const std::string& address : plan_.job->own_servers) add_server(0, address);
+    for (const std::string& address : plan_.job->colocated_servers) add_server(0, address);
   }
   return route_text(routes);
 }

@@ -35,8 +35,8 @@ constexpr const char* kRunExamples = R"(Examples:
       use two servers, each for a part of every large tensor
   atp run -n 4 --lanes 2 -- atp bench allreduce
       use two switches with a server each, on separate cores
-  atp run -n 4 --servers-inside -- python train.py
-      use four servers, one inside each rank's process
+  atp run -n 4 --colocated-servers -- python train.py
+      use four colocated servers: one in each rank's process
   atp run -n 4 --switch --key new -- python train.py
       tag all packets with a key made for this run
   atp run --cluster cluster.yaml --host a0
@@ -112,8 +112,8 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
           .excludes(servers)
           .excludes(cluster);
   command
-      .add_flag("--servers-inside", options.servers_inside,
-                "Run one server inside each rank's process (ATP_OWN_SERVER)")
+      .add_flag("--colocated-servers", options.colocated_servers,
+                "Run a server in each rank's process, colocated (ATP_COLOCATED_SERVER)")
       .excludes(servers)
       .excludes(lanes)
       .excludes(cluster);

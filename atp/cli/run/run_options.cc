@@ -55,14 +55,15 @@ void add_switches(HostPlan& plan, const RunOptions& options) {
 }
 
 void add_servers(HostPlan& plan, const RunOptions& options) {
-  if (options.servers_inside) {
+  if (options.colocated_servers) {
     if (options.ranks > kMaxServers) {
-      throw CommandError(fmt::format("--servers-inside would start {} servers, one per rank; a job "
-                                     "has at most {}: use --servers N",
-                                     options.ranks, kMaxServers),
-                         kWrongUsage);
+      throw CommandError(
+          fmt::format("--colocated-servers would start {} servers, one per rank; a job "
+                      "has at most {}: use --servers N",
+                      options.ranks, kMaxServers),
+          kWrongUsage);
     }
-    plan.job->own_servers = free_addresses(options.ranks);
+    plan.job->colocated_servers = free_addresses(options.ranks);
     return;
   }
   const std::uint32_t count = std::max(options.servers, options.lanes);
@@ -106,7 +107,7 @@ const char* option_with_nodes(const RunOptions& options) {
   if (options.without_switch) return "--no-switch";
   if (options.servers > 1) return "--servers";
   if (options.lanes > 1) return "--lanes";
-  if (options.servers_inside) return "--servers-inside";
+  if (options.colocated_servers) return "--colocated-servers";
   if (options.aggregators > 0) return "--aggregators";
   if (!options.stats_folder.empty()) return "--stats-dir";
   return nullptr;

@@ -21,10 +21,10 @@ struct RunOptions {
 
   // On this machine alone.
   std::size_t ranks = 0;
-  bool with_network = false;    // use a switch and a server although shared memory would do
-  std::uint32_t servers = 1;    // at most kMaxServers
-  bool servers_inside = false;  // … one inside each rank's process
-  std::uint32_t lanes = 1;      // switches with a server each
+  bool with_network = false;       // use a switch and a server although shared memory would do
+  std::uint32_t servers = 1;       // at most kMaxServers
+  bool colocated_servers = false;  // … one inside each rank's process
+  std::uint32_t lanes = 1;         // switches with a server each
   bool without_switch = false;
   std::uint32_t aggregators = 0;  // of the switch; 0: its default
 

@@ -121,8 +121,7 @@ std::string aggregation_lines(const Aggregation& aggregation) {
   if (aggregation.slots > 0) line("slots", std::to_string(aggregation.slots));
   if (aggregation.window > 0) line("window", std::to_string(aggregation.window));
   if (aggregation.burst > 0) line("burst", std::to_string(aggregation.burst));
-  line("servers",
-       aggregation.placement == ServerPlacement::kDedicated ? "dedicated" : "co-located");
+  line("servers", aggregation.placement == ServerPlacement::kDedicated ? "dedicated" : "colocated");
   if (aggregation.shared_by > 1) line("shared_by", std::to_string(aggregation.shared_by));
   if (aggregation.uplink_sums > 0) line("uplink_sums", decimal(aggregation.uplink_sums));
   if (aggregation.server_hosts > 0) line("server_hosts", std::to_string(aggregation.server_hosts));

@@ -203,7 +203,7 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
        "f:19: levels[0].aggregation.fallback_share:", "a number from 0 to 1"},
       {"no share for streams", "fallback_share: 0.25", "stream_share: 0",
        "f:19: levels[0].aggregation.stream_share:", "a number above 0, at most 1"},
-      {"co-located servers with links", "servers: dedicated", "servers: co-located",
+      {"colocated servers with links", "servers: dedicated", "servers: colocated",
        "f:17: levels[0].aggregation.server_bandwidth:", "use their workers' links"},
       {"matrix that is not square", "    - [1, 1, 0, 10]\n", "    - [1, 1, 0]\n",
        "f:26: point_to_point.rows[2]:", "found 3 columns, expected 4"},
@@ -243,7 +243,7 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
 
 constexpr const char* kTooManyServers =
     "levels:\n  - name: rack\n    count: 2\n    kind: switch\n"
-    "    bandwidth: 1 GB/s per direction\n    aggregation:\n      servers: co-located\n"
+    "    bandwidth: 1 GB/s per direction\n    aggregation:\n      servers: colocated\n"
     "      server_hosts: 9\n"
     "  - {name: host, count: 4, kind: switch, bandwidth: 1 GB/s per direction}";
 constexpr const char* kTooManyLevels = "levels: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]";
@@ -281,7 +281,7 @@ TEST(ClusterFile, ServersOnEveryDeviceOrOnDedicatedHostsAreAccepted) {
   text.replace(text.find("hosts: 9"), 8, "hosts: 8");
   EXPECT_TRUE(parse_cluster(text, "f"));
   text = kTooManyServers;
-  text.replace(text.find("co-located"), 10, "dedicated");
+  text.replace(text.find("colocated"), 9, "dedicated");
   EXPECT_TRUE(parse_cluster(text, "f"));
 }
 

@@ -35,9 +35,9 @@ double read_value_bytes(const YamlValue& value) {
 
 void read_servers(const YamlMap& map, Aggregation& aggregation) {
   if (const auto servers = map.find("servers")) {
-    aggregation.placement = servers->one_of({"dedicated", "co-located"}) == "dedicated"
+    aggregation.placement = servers->one_of({"dedicated", "colocated"}) == "dedicated"
                                 ? ServerPlacement::kDedicated
-                                : ServerPlacement::kCoLocated;
+                                : ServerPlacement::kColocated;
   }
   aggregation.shared_by = read_count(map, "shared_by", 1, 1);
   if (const auto sums = map.find("uplink_sums")) {
@@ -48,9 +48,9 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
   }
   aggregation.server_hosts = read_count(map, "server_hosts", 1, 0);
   if (const auto bandwidth = map.find("server_bandwidth")) {
-    if (aggregation.placement == ServerPlacement::kCoLocated) {
+    if (aggregation.placement == ServerPlacement::kColocated) {
       throw FileError(bandwidth->place(),
-                      "co-located servers use their workers' links; remove the key, or write "
+                      "colocated servers use their workers' links; remove the key, or write "
                       "servers: dedicated");
     }
     aggregation.server_bandwidth = {read_bandwidth(*bandwidth)};
@@ -98,13 +98,13 @@ Aggregation read_aggregation(const YamlValue& value) {
   return aggregation;
 }
 
-// Refuses more co-located server hosts than there are devices under one such switch.
+// Refuses more colocated server hosts than there are devices under one such switch.
 void check_server_hosts(const YamlValue& aggregation, std::uint64_t devices) {
   const auto hosts = map_of(aggregation).find("server_hosts");
   const bool too_many = read_aggregation(aggregation).server_hosts > devices;
   if (!too_many || read_aggregation(aggregation).placement == ServerPlacement::kDedicated) return;
   hosts->refuse("at most " + std::to_string(devices) +
-                ", the number of devices under one switch, which run the co-located servers");
+                ", the number of devices under one switch, which run the colocated servers");
 }
 
 LevelKind read_kind(const YamlValue& value) {

@@ -15,10 +15,10 @@
 //   wire_bytes_per_value: 4     per tensor value in a packet; absent: that of the tensor's element
 //   slots: 65536                aggregators of the switch; absent: unlimited
 //   window: 256                 fragments in flight per group; required with slots
-//   servers: dedicated          on separate hosts; or co-located: on the workers' machines
+//   servers: dedicated          on separate hosts; or colocated: on the workers' machines
 //   shared_by: 2                units of this level that share the servers; absent: 1
 //   uplink_sums: 1              sums over the fullest uplink, one group per unit; absent: 0
-//   server_hosts: 2             absent: enough never to limit or, if co-located, every worker
+//   server_hosts: 2             absent: enough never to limit or, if colocated, every worker
 //   server_bandwidth: 100 Gbit/s per direction   per dedicated host; absent: that of a child
 //   switch_bandwidth: 100 Gbit/s per direction   of the switch's host; absent: never the bottleneck
 //   burst: 256                  fragments that a rank sends before results return; absent: few

@@ -92,7 +92,7 @@ void set_servers(const Site& site, Aggregation& aggregation) {
   };
   aggregation.server_hosts = static_cast<std::uint32_t>(site.servers.size());
   if (std::all_of(site.servers.begin(), site.servers.end(), works)) {
-    aggregation.placement = planner::ServerPlacement::kCoLocated;
+    aggregation.placement = planner::ServerPlacement::kColocated;
     return;
   }
   SiteLink slowest;

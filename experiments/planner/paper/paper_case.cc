@@ -40,7 +40,7 @@ Interconnect aggregating_switch(std::uint32_t devices) {
 
 Interconnect serving_workers(std::uint32_t devices) {
   Interconnect interconnect = aggregating_switch(devices);
-  interconnect.levels[0].aggregation->placement = planner::ServerPlacement::kCoLocated;
+  interconnect.levels[0].aggregation->placement = planner::ServerPlacement::kColocated;
   return interconnect;
 }
 

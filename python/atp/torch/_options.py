@@ -51,8 +51,8 @@ class Options:
         (0 or 1), else True. (Not with "ring", and not with scale="fixed".)
     hierarchy: whether, in a group over several hosts, the ranks of each host sum in memory that
         they share before one of them sends for all, with the same bits; the same on every rank.
-        Default: ATP_HIERARCHY (0 or 1), else True without ATP_OWN_SERVER. (Only with host_memory,
-        not with exact=True.)
+        Default: ATP_HIERARCHY (0 or 1), else True without ATP_COLOCATED_SERVER. (Only with
+        host_memory, not with exact=True.)
     values_per_fragment: float32 values in a packet, 0 for as many as the path's MTU allows.
         Default: ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
@@ -188,8 +188,8 @@ class Options:
             raise RuntimeError(_ROUTE_IS_MISSING)
 
     def _resolved_hierarchy(self) -> bool:
-        # A host's leader would send for ranks whose own servers the others need.
-        serves = bool(os.environ.get("ATP_OWN_SERVER"))
+        # A host's leader would send for ranks whose colocated servers the others need.
+        serves = bool(os.environ.get("ATP_COLOCATED_SERVER"))
         return _switch("hierarchy", self.hierarchy, otherwise=not serves)
 
     def _resolved_numbers(self) -> dict:
