@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 27> kNames = {"ATP_ALGORITHM",
                                                      "ATP_SOCKET_IFNAME",
                                                      "ATP_TIMEOUT",
                                                      "ATP_VALUES_PER_FRAGMENT",
-                                                     "ATP_WAY_FIGURES",
+                                                     "ATP_EXPECTED_TIMES",
                                                      "ATP_WILLS",
                                                      "ATP_WIRE"};
 

@@ -155,7 +155,7 @@ void Dispatcher::record(const char* name, const char* type, const RecordedShape&
   if (recorded_ == nullptr) return;
   const bool in_memory = lanes_.front()->value_count() == 0;
   const RecordedGroup::Token token = recorded_->begin({.name = name,
-                                                       .way = in_memory ? "memory" : "network",
+                                                       .path = in_memory ? "memory" : "innetwork",
                                                        .type = type,
                                                        .number = next_number_ + next_request_,
                                                        .tag = options.tag,

@@ -106,7 +106,7 @@ PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& nam
   check_results_apart(name.operation, results);
   traffic_.add(path, name.operation, inputs);
   auto work = c10::make_intrusive<CollectiveWork>(getRank(), ++sequence_, results, Buffers(name));
-  record(work, {.name = name.operation, .way = path, .number = work->getSequencenumber()}, inputs,
+  record(work, {.name = name.operation, .path = path, .number = work->getSequencenumber()}, inputs,
          results);
   return work;
 }
@@ -253,7 +253,7 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
   const bool sends = call == PeerCall::kSend;
   record(work,
          {.name = name.operation,
-          .way = "peers",
+          .path = "peers",
           .number = ++transfers_begun_,
           .is_transfer = true,
           .peer = peer == kAnyRank ? -1 : static_cast<std::int32_t>(peer),

@@ -30,7 +30,7 @@ SIZES = (10, 100_000, 1000, 30_000, 5)
 @pytest.fixture
 def figures(monkeypatch):
     """Sets the expected times of the ways."""
-    return lambda text: monkeypatch.setenv("ATP_WAY_FIGURES", text)
+    return lambda text: monkeypatch.setenv("ATP_EXPECTED_TIMES", text)
 
 
 def values(rank, size):
@@ -58,7 +58,7 @@ def test_small_and_large_sums_take_the_faster_way(ranks, figures, text, expected
         assert found == expected
         assert stats["algorithm"] == "auto"
         assert "over a ring" in stats["choice"]["reason"]
-        assert "according to ATP_WAY_FIGURES" in stats["choice"]["reason"]
+        assert "according to ATP_EXPECTED_TIMES" in stats["choice"]["reason"]
         assert stats["counters"]["ring_bytes_sent"] > 0
         assert stats["bytes_sent"] >= stats["counters"]["ring_bytes_sent"]
 
@@ -73,7 +73,7 @@ def test_no_ring_is_made_where_the_network_is_faster_for_all_sizes(ranks, figure
 
     for stats in ranks.run(2, body, pg_options=AUTO):
         assert stats["choice"] == {
-            "reason": "in the network: faster for all sizes according to ATP_WAY_FIGURES"
+            "reason": "in the network: faster for all sizes according to ATP_EXPECTED_TIMES"
         }
         assert "ring_bytes_sent" not in stats["counters"]
 
@@ -355,7 +355,7 @@ UNREADABLE = ["soon", "innetwork=1,1", "innetwork=1,1;ring=1", "innetwork=1,1;ri
 def test_figures_that_cannot_be_read_are_named(ranks, figures, text):
     figures(text)
     for error in errors_of(ranks.outcomes(2, lambda rank: None, pg_options=AUTO)):
-        assert f"ATP_WAY_FIGURES='{text}': expected innetwork=SECONDS" in error
+        assert f"ATP_EXPECTED_TIMES='{text}': expected innetwork=SECONDS" in error
 
 
 @pytest.mark.parametrize("text", [RING_FOR_LARGE, RING_FOR_ALL])

@@ -252,11 +252,11 @@ def test_one_rank_says_whom_the_others_wait_for_in_later_steps(ranks):
         meeting.agree_on_job(deadline, [])
         if rank == 1:
             time.sleep(2.5)
-        meeting.exchange("way/ring", "-", deadline)
+        meeting.exchange("path/ring", "-", deadline)
         return lines
 
     of_0, of_1, of_2 = ranks.run(3, body)
-    said = "waiting for rank 1 of group 'again' to report its part (way/ring), for at most 60 s"
+    said = "waiting for rank 1 of group 'again' to report its part (path/ring), for at most 60 s"
     assert of_1 == [] and of_0 + of_2 == [said]
 
 

@@ -67,10 +67,10 @@ def test_a_rank_reports_its_operations_and_the_ranks_it_waits_for_to_prometheus(
     assert all(1 <= seconds for seconds in waited.values())
     for samples in (first, late):
         assert (
-            value(samples, "atp_worker_operations_total", way="innetwork", operation="all_reduce")
+            value(samples, "atp_worker_operations_total", path="innetwork", operation="all_reduce")
             == 2
         )
-        assert value(samples, "atp_worker_operation_bytes_total", way="innetwork") == 4040
+        assert value(samples, "atp_worker_operation_bytes_total", path="innetwork") == 4040
         assert value(samples, "atp_worker_gradients_sent_total") > 0
         assert value(samples, "process_cpu_seconds_total") > 0
         assert not any(name == "atp_worker_waiting_seconds" for name, _ in samples)

@@ -100,7 +100,7 @@ Measurement Bench::measure(std::uint64_t bytes) {
   return row;
 }
 
-std::string Bench::way_text(const CommunicatorOptions& job) const {
+std::string Bench::path_text(const CommunicatorOptions& job) const {
   if (communicator_.in_host_memory()) return "in shared memory";
   const std::size_t values = communicator_.values_per_fragment();
   if (values == 0) return "in each host's shared memory, then route " + route_text(job);
@@ -109,7 +109,7 @@ std::string Bench::way_text(const CommunicatorOptions& job) const {
 
 void Bench::print_header(const CommunicatorOptions& job) const {
   fmt::print("# atp bench allreduce: {} rank{}, {}\n", communicator_.world_size(),
-             communicator_.world_size() == 1 ? "" : "s", way_text(job));
+             communicator_.world_size() == 1 ? "" : "s", path_text(job));
   fmt::print(
       "# in place; {} timed iterations after {} warm-up iterations; every element is checked\n",
       options_.iterations, options_.warmup_iterations);

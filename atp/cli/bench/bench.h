@@ -47,7 +47,7 @@ class Bench {
   void all_reduce(const Values& values, Reduction reduction);
   void sum(NumberGather& numbers);
   void print_header(const CommunicatorOptions& job) const;
-  std::string way_text(const CommunicatorOptions& job) const;
+  std::string path_text(const CommunicatorOptions& job) const;
   void print_row(const Measurement& row) const;
   double bus_factor() const;
   void print_counters() const;

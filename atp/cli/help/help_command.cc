@@ -50,7 +50,7 @@ docs/use/variables.md lists all of them, with values and defaults.
   ATP_HOST_MEMORY            0: ranks on one host do not sum in shared memory
   ATP_HIERARCHY              0: do not sum within each host before summing across hosts
   ATP_ALGORITHM              auto (the faster one), innetwork or ring (torch)
-  ATP_WAY_FIGURES            expected times in the network and over a ring, for auto (torch)
+  ATP_EXPECTED_TIMES         expected times in the network and over a ring, for auto (torch)
   ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
   ATP_WIRE                   type of values on the wire: int32 or int16
   ATP_EXACT                  1: exact float sums

@@ -66,7 +66,7 @@ FlightRecord::Operation operation_of(const Json& entry,
     const auto name = entry.at("profiling_name").get<std::string>();
     operation.name = name.substr(name.find(':') + 1);
   }
-  operation.way = entry.at("atp_way").get<std::string>();
+  operation.path = entry.at("atp_path").get<std::string>();
   const Json& input = entry.at("input_sizes");
   const Json& output = entry.at("output_sizes");
   const Json& types = entry.at(input.empty() ? "output_dtypes" : "input_dtypes");

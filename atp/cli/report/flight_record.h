@@ -20,7 +20,7 @@ struct FlightRecord {
     std::size_t group = 0;  // in `groups`
     std::int64_t number = 0;
     std::string name;
-    std::string way;
+    std::string path;
     std::string type;
     std::string sizes;  // "[2, 500]"; empty: no tensor
     std::int64_t input_values = 0;

@@ -21,7 +21,7 @@ std::string some_file() {
   const auto group = recorder.open({.name = "0", .job = "7/1", .rank = 3, .ranks = {1, 3}});
   RecordedShape shape{.tensors = 1, .dimensions = 2, .sizes = {2, 500}};
   const auto token = recorder.begin(group, {.name = "all_gather_single",
-                                            .way = "ring",
+                                            .path = "ring",
                                             .type = "float32",
                                             .number = 17,
                                             .tag = 5,

@@ -104,7 +104,7 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
           .master_address = site.hosts[placement.hosts.front().host].address,
           .master_port = static_cast<std::uint16_t>(port),
           .values = options.values,
-          .way_figures = times ? to_text(*times) : ""};
+          .expected_times = times ? to_text(*times) : ""};
 }
 
 }  // namespace atp

@@ -102,7 +102,7 @@ TEST(SitePart, RanksGetTheJobAndTheirPlaceInIt) {
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:5500;"
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:7000"),
                   Pair("ATP_HOST_RANKS", "2,1"),
-                  Pair("ATP_WAY_FIGURES",
+                  Pair("ATP_EXPECTED_TIMES",
                        to_text(expected_times(all, place_job(all, {}, 0).value(), true).value())),
                   Pair("OMP_NUM_THREADS", "1")));
 }

@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   }
   if (!colocated_servers.empty()) add("ATP_COLOCATED_SERVER", colocated_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
-  if (!way_figures.empty()) add_if_unset("ATP_WAY_FIGURES", way_figures);
+  if (!expected_times.empty()) add_if_unset("ATP_EXPECTED_TIMES", expected_times);
   // By default Gloo resolves the host's name, which may not yield the address in the cluster file.
   if (!interface_name.empty()) add_if_unset("GLOO_SOCKET_IFNAME", interface_name);
   // As torchrun does: several ranks with one thread per core each would compete for the cores.

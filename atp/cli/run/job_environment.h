@@ -31,7 +31,7 @@ struct JobEnvironment {
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
   std::uint32_t values = 0;    // per fragment; 0: not given
-  std::string way_figures;     // expected times of the network and the ring; empty: unknown
+  std::string expected_times;  // expected times of the network and the ring; empty: unknown
   std::string interface_name;  // that connects this host to the others; empty: unknown
 
   std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;

@@ -47,14 +47,14 @@ TEST(JobEnvironment, SetsGloosInterfaceUnlessTheUserDoes) {
 }
 
 TEST(JobEnvironment, SetsTheExpectedTimesUnlessTheUserDoes) {
-  unsetenv("ATP_WAY_FIGURES");
+  unsetenv("ATP_EXPECTED_TIMES");
   JobEnvironment job{.ranks = 1};
-  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_WAY_FIGURES"))));
-  job.way_figures = "innetwork=1,2;ring=3,4";
-  EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_WAY_FIGURES", "innetwork=1,2;ring=3,4")));
-  setenv("ATP_WAY_FIGURES", "innetwork=5,6;ring=7,8", 1);
-  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_WAY_FIGURES"))));
-  unsetenv("ATP_WAY_FIGURES");
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_EXPECTED_TIMES"))));
+  job.expected_times = "innetwork=1,2;ring=3,4";
+  EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_EXPECTED_TIMES", "innetwork=1,2;ring=3,4")));
+  setenv("ATP_EXPECTED_TIMES", "innetwork=5,6;ring=7,8", 1);
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_EXPECTED_TIMES"))));
+  unsetenv("ATP_EXPECTED_TIMES");
 }
 
 TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
@@ -66,7 +66,7 @@ TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
                            .colocated_servers = {"127.0.0.1:1", "127.0.0.1:2"},
                            .master_port = 29500,
                            .values = 350,
-                           .way_figures = "innetwork=1,2;ring=3,4",
+                           .expected_times = "innetwork=1,2;ring=3,4",
                            .interface_name = "eth7"};
   struct Case {
     const char* what;
@@ -92,7 +92,7 @@ TEST(JobEnvironment, SaysWhichOfTheUsersValuesItReplaces) {
       {"another number of local ranks", "LOCAL_WORLD_SIZE", "8", "LOCAL_WORLD_SIZE=8"},
       {"another master", "MASTER_ADDR", "10.0.0.1", "MASTER_ADDR=10.0.0.1"},
       {"another port of the master", "MASTER_PORT", "1234", "MASTER_PORT=1234"},
-      {"expected times, which are kept", "ATP_WAY_FIGURES", "innetwork=5,6;ring=7,8", ""},
+      {"expected times, which are kept", "ATP_EXPECTED_TIMES", "innetwork=5,6;ring=7,8", ""},
       {"Gloo's interface, which is kept", "GLOO_SOCKET_IFNAME", "lo", ""},
       {"the number of threads, which is kept", "OMP_NUM_THREADS", "4", ""},
   };

@@ -47,7 +47,7 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
   const bool from_any = !transfers || request.root == kAnyRank;
   const auto token =
       recorded->begin({.name = to_string(request.call),
-                       .way = "peers",
+                       .path = "peers",
                        .type = to_string(request.kind),
                        .number = number,
                        .is_transfer = transfers,

@@ -50,7 +50,7 @@ struct RecordedShape {
 // All texts are literals, as the recorder keeps only views of them.
 struct OperationStart {
   std::string_view name = "all_reduce";  // as in messages
-  std::string_view way = "";             // the transport that carries it
+  std::string_view path = "";            // that carries it
   std::string_view type = "";            // of its values
   std::uint64_t number = 0;              // in its group; of transfers, among those of this rank
   bool is_transfer = false;              // a send or a receive

@@ -176,7 +176,7 @@ class RecordWriter {
     out_.begin_list();
     out_.end_list();
     text("atp_name", start.name);
-    text("atp_way", start.way);
+    text("atp_path", start.path);
     integer("atp_tag", start.tag);
     out_.text("atp_failed_ns");
     each.state == Recording::State::kFailed ? out_.integer(wall(each.ended)) : out_.none();

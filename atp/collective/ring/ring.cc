@@ -37,7 +37,7 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
             RingRequest& request) {
   const std::size_t size = bytes_of(request.type);
   const auto token = recorded->begin({.name = to_string(request.collective),
-                                      .way = "ring",
+                                      .path = "ring",
                                       .type = to_string(request.type),
                                       .number = number,
                                       .timeout = request.timeout,

@@ -8,7 +8,7 @@
 
 // The expected time of a job's all-reduce in the network and over a ring, from the links in the
 // cluster file. Ranks that choose between the two start from these figures, before they have
-// measured anything (ATP_WAY_FIGURES).
+// measured anything (ATP_EXPECTED_TIMES).
 
 namespace atp {
 

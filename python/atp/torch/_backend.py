@@ -21,8 +21,8 @@ except ImportError as error:
 from atp.torch import _kept_store, _metrics, _other_code
 from atp.torch._address import far_host, is_loopback, own_host, same_network, this_host
 from atp.torch._choice import (
-    FIGURES_VARIABLE,
     NO_ROUTE,
+    TIMES_VARIABLE,
     WHY_NO_RING,
     choose_ways,
     given_figures,
@@ -77,7 +77,7 @@ def _create_watched(group, asked, deadline, watch):
     figures = None
     if options.algorithm == "auto" and listener is not None:
         figures = given_figures(meeting)
-        choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
+        choices.append(Choice("expected_times", figures.text if figures else "-", TIMES_VARIABLE))
     address = listener.address if listener is not None else ""
     # Rings have no keys, and a group of one has no packets.
     has_packets = options.algorithm != "ring" and listener is not None

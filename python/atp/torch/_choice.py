@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from atp.torch._watch import Deadline
 
-FIGURES_VARIABLE = "ATP_WAY_FIGURES"
+TIMES_VARIABLE = "ATP_EXPECTED_TIMES"
 
 _WAYS = ("innetwork", "ring")
 _JUDGED_EVERY = 256  # operations
@@ -50,7 +50,7 @@ class Figures:
 
 def given_figures(meeting) -> Figures | None:
     """The figures that `atp run --cluster` passes; they apply only to the group of all ranks."""
-    text = os.environ.get(FIGURES_VARIABLE)
+    text = os.environ.get(TIMES_VARIABLE)
     if not text or not meeting.is_default:
         return None
     found = dict(re.findall(r"(\w+)=([^;\s]+)", text))
@@ -58,7 +58,7 @@ def given_figures(meeting) -> Figures | None:
         read = {way: _figures(found[way]) for way in _WAYS}
     except (KeyError, ValueError):
         raise ValueError(
-            f"{FIGURES_VARIABLE}={text!r}: expected innetwork=SECONDS,SECONDS_PER_BYTE;"
+            f"{TIMES_VARIABLE}={text!r}: expected innetwork=SECONDS,SECONDS_PER_BYTE;"
             "ring=SECONDS,SECONDS_PER_BYTE, e.g. innetwork=1e-4,4e-8;ring=6e-4,1.5e-8"
         ) from None
     return Figures(**read, text=text.strip())
@@ -95,7 +95,7 @@ def choose_ways(
     group, why_no_network = _made_by_all(meeting, "innetwork", make, deadline)
     if group is not None and figures is not None and not figures.are_ever_better_by_ring():
         return _chosen(
-            meeting, group, f"in the network: faster for all sizes according to {FIGURES_VARIABLE}"
+            meeting, group, f"in the network: faster for all sizes according to {TIMES_VARIABLE}"
         )
     ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, deadline)
     if group is None and ring is None:
@@ -118,7 +118,7 @@ def choose_ways(
             "in at least one direction between any two ranks"
         )
         return _chosen(meeting, group, reason, logging.WARNING)
-    source = FIGURES_VARIABLE
+    source = TIMES_VARIABLE
     if figures is None:
         figures, failed = _probe(meeting, options, deadline, group, ring)
         source = "what the ranks measured"
@@ -160,7 +160,7 @@ def _made_by_all(meeting, way: str, make, deadline: Deadline):
         made = make()
     except RuntimeError as failure:
         error = _first_line(failure)
-    errors = meeting.exchange(f"way/{way}", error or "-", deadline)
+    errors = meeting.exchange(f"path/{way}", error or "-", deadline)
     if set(errors) == {NO_ROUTE}:
         return None, NO_ROUTE
     why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})

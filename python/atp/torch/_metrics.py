@@ -21,13 +21,13 @@ METRICS = {
     "atp_worker_info": ("gauge", "rank, world_size, host", "1; the labels identify the rank."),
     "atp_worker_operations_total": (
         "counter",
-        "group, way, operation, type",
-        "Operations of a group by path: atp (the network, or the host's memory), "
-        "ring, peers (between ranks).",
+        "group, path, operation, type",
+        "Operations of a group by path: innetwork (or the host's memory), ring, peers (between "
+        "ranks).",
     ),
     "atp_worker_operation_bytes_total": (
         "counter",
-        "group, way, operation, type",
+        "group, path, operation, type",
         "Bytes of this rank's input to a group's operations, by path.",
     ),
     "atp_worker_waiting_seconds": (
@@ -139,10 +139,10 @@ def _all_stats():
 
 
 def _add_group(add, group, of):
-    for way in ("innetwork", "ring", "peers"):
-        for operation, types in of[way].items():
+    for path in ("innetwork", "ring", "peers"):
+        for operation, types in of[path].items():
             for dtype, figures in types.items():
-                labels = {"group": group, "way": way, "operation": operation, "type": dtype}
+                labels = {"group": group, "path": path, "operation": operation, "type": dtype}
                 add("atp_worker_operations_total", figures["calls"], **labels)
                 add("atp_worker_operation_bytes_total", figures["bytes"], **labels)
     if of["waiting_for"]:
