@@ -42,7 +42,7 @@ def doctor(network, port=5500):
     assert {one["check"] for one in findings} >= OF_THE_MACHINE | {"route"}
     wrong = [one for one in findings if one["verdict"] != "ok"]
     for one in wrong:
-        assert one["expected"] and one["to_do"], one
+        assert one["expected"] and one["fix"], one
     own = [one for one in wrong if one["check"] in OF_THE_MACHINE and one["node"] is None]
     return result.returncode, [one for one in wrong if one not in own]
 
@@ -153,7 +153,7 @@ def test_nothing_listens(network):
 def test_a_firewall_drops_udp(network):
     firewall(network["server"], "input", "udp dport 5500 drop")
     finding = the_one_error(network, "answer")
-    assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["to_do"]
+    assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["fix"]
 
 
 def test_docs_operations_md_shows_the_output_for_a_firewall(network):
@@ -190,13 +190,13 @@ def test_the_node_is_stopped(network):
     for pid in network["server"].pids():
         os.kill(pid, signal.SIGSTOP)
     finding = the_one_error(network, "answer")
-    assert "it is stopped" in finding["found"] and "kill -CONT" in finding["to_do"]
+    assert "it is stopped" in finding["found"] and "kill -CONT" in finding["fix"]
 
 
 def test_the_host_is_cut_off(network):
     network.set_link("server", "down")
     finding = the_one_error(network, "answer")
-    assert "no response from its host" in finding["found"] and "ping 10.77" in finding["to_do"]
+    assert "no response from its host" in finding["found"] and "ping 10.77" in finding["fix"]
 
 
 def test_there_is_no_route(network):
@@ -204,7 +204,7 @@ def test_there_is_no_route(network):
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     (finding,) = [one for one in json.loads(result.stdout)["findings"] if one["verdict"] == "error"]
     assert result.returncode == 1 and finding["check"] == "route"
-    assert "unreachable" in finding["found"] and "ip route get 192.0.2.1" in finding["to_do"]
+    assert "unreachable" in finding["found"] and "ip route get 192.0.2.1" in finding["fix"]
 
 
 def test_packets_are_lost(network):
@@ -215,7 +215,7 @@ def test_packets_are_lost(network):
         ("answer", "warning"),
         ("bandwidth", "warning"),
     ]
-    assert "where packets are lost" in findings[0]["to_do"]
+    assert "where packets are lost" in findings[0]["fix"]
 
 
 def test_large_packets_vanish_silently(network):

@@ -79,7 +79,7 @@ void print(const std::vector<Finding>& findings) {
     fmt::print("{:<8} {:<15} {:<22} {}\n", to_string(finding.verdict), finding.check,
                finding.node.empty() ? "this host" : finding.node, finding.found);
     if (!finding.expected.empty()) fmt::print("{:<8} expected: {}\n", "", finding.expected);
-    if (!finding.mend.empty()) fmt::print("{:<8} fix: {}\n", "", finding.mend);
+    if (!finding.fix.empty()) fmt::print("{:<8} fix: {}\n", "", finding.fix);
   }
 }
 
@@ -92,7 +92,7 @@ void print_json(const std::vector<Finding>& findings) {
                     {"node", finding.node.empty() ? Json() : Json(finding.node)},
                     {"found", finding.found},
                     {"expected", finding.expected},
-                    {"to_do", finding.mend}});
+                    {"fix", finding.fix}});
   }
   const Json document{{"verdict", to_string(worst_of(findings))}, {"findings", std::move(list)}};
   fmt::print("{}\n", document.dump(2));

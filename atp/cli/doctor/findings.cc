@@ -41,8 +41,8 @@ Finding way_finding(const NodeFacts& node) {
   finding.verdict = Verdict::kWrong;
   finding.found = *node.no_way;
   finding.expected = "a route to " + host_of(node.address);
-  finding.mend = fmt::format("correct the address, or add a route; check with: ip route get {}",
-                             host_of(node.address));
+  finding.fix = fmt::format("correct the address, or add a route; check with: ip route get {}",
+                            host_of(node.address));
   return finding;
 }
 
@@ -60,17 +60,17 @@ void explain_refusal(const NodeFacts& node, Finding& finding) {
   switch (node.refused) {
     case Refused::kByThisHost:
       finding.found = "this host's own firewall blocks UDP to it";
-      finding.mend = "check nft list ruleset (or iptables -L -n); allow UDP to port " + port;
+      finding.fix = "check nft list ruleset (or iptables -L -n); allow UDP to port " + port;
       return;
     case Refused::kProhibited:
       finding.found = fmt::format("a firewall at {} rejects packets to it", node.refused_by);
-      finding.mend = allow_commands(node, node.refused_by);
+      finding.fix = allow_commands(node, node.refused_by);
       return;
     case Refused::kUnreachable:
       finding.found = node.refused_by.empty() || node.refused_by == node.from
                           ? "no host in this network has that address"
                           : fmt::format("{} reports that {} is unreachable", node.refused_by, host);
-      finding.mend =
+      finding.fix =
           fmt::format("correct the address, or start {}; check with: ping {}; ip neigh show {}",
                       host, host, host);
       return;
@@ -78,11 +78,11 @@ void explain_refusal(const NodeFacts& node, Finding& finding) {
   }
   if (node.tcp == TcpWord::kStatus || node.tcp == TcpWord::kClosed) {
     finding.found = "it is running and reachable over TCP, but a firewall rejects UDP";
-    finding.mend = allow_commands(node, host);
+    finding.fix = allow_commands(node, host);
     return;
   }
   finding.found = "the host is up, but nothing listens on that port";
-  finding.mend = fmt::format(
+  finding.fix = fmt::format(
       "start the atp switch or server there, or correct the port; on {}: ss -lun 'sport = :{}'",
       host, port);
 }
@@ -95,12 +95,12 @@ void explain_silence(const NodeFacts& node, Finding& finding) {
     case TcpWord::kClosed:
       finding.found =
           "it is running and reachable over TCP, but UDP gets no reply: a firewall drops it";
-      finding.mend = allow_commands(node, host + " and this host");
+      finding.fix = allow_commands(node, host + " and this host");
       return;
     case TcpWord::kSilence:
       finding.found =
           "its host accepts connections, but the process does not respond: it is stopped";
-      finding.mend = fmt::format(
+      finding.fix = fmt::format(
           "on {}: find its process with {}; kill -CONT PID, or restart it if that does not help",
           host, look);
       return;
@@ -108,13 +108,13 @@ void explain_silence(const NodeFacts& node, Finding& finding) {
       finding.found =
           "its host is up, but nothing listens on that port over TCP: it is not running (or it "
           "runs with --no-status behind a firewall that drops UDP)";
-      finding.mend = fmt::format(
+      finding.fix = fmt::format(
           "start the atp switch or server there, or correct the port; on {}: {}", host, look);
       return;
     default:
       finding.found =
           "no response from its host: it is down or cut off, or a firewall drops everything";
-      finding.mend = fmt::format(
+      finding.fix = fmt::format(
           "ping {}; then check on that host: {}; nft list ruleset (or iptables -L -n)", host, look);
   }
 }
@@ -134,7 +134,7 @@ Finding answer_finding(const NodeFacts& node) {
   if (node.answers == node.questions) return finding;
   finding.verdict = Verdict::kWarning;
   finding.expected = "all answered";
-  finding.mend = fmt::format(
+  finding.fix = fmt::format(
       "find where packets are lost: ping -f -c 1000 {}; ethtool -S {}; tc -s qdisc show dev {}",
       host_of(node.address), node.interface, node.interface);
   return finding;
@@ -146,7 +146,7 @@ Finding mtu_finding(const NodeFacts& node) {
     finding.verdict = Verdict::kWarning;
     finding.found = "unknown: the node stopped answering even small packets";
     finding.expected = "replies over UDP";
-    finding.mend =
+    finding.fix =
         fmt::format("check whether {} is overloaded or was stopped: uptime; then run this again",
                     host_of(node.address));
     return finding;
@@ -158,14 +158,14 @@ Finding mtu_finding(const NodeFacts& node) {
         fmt::format("packets of up to {} bytes arrive, larger ones {}", node.path_mtu,
                     node.told_of_mtu ? "do not, according to a router" : "vanish silently");
     finding.expected = fmt::format("{} bytes, the MTU of {}", node.device_mtu, node.interface);
-    finding.mend = fmt::format(
+    finding.fix = fmt::format(
         "raise the MTU of the other links on the path, or lower it on each host of the job: "
         "ip link set dev {} mtu {}",
         node.interface, node.path_mtu);
   } else if (node.path_mtu < kLeastMtu) {
     finding.verdict = Verdict::kWarning;
     finding.expected = fmt::format("{} bytes; smaller packets cost more", kLeastMtu);
-    finding.mend = fmt::format("ip link set dev {} mtu {}", node.interface, kLeastMtu);
+    finding.fix = fmt::format("ip link set dev {} mtu {}", node.interface, kLeastMtu);
   }
   return finding;
 }
@@ -181,7 +181,7 @@ Finding bandwidth_finding(const NodeFacts& node) {
                               node.train_packets, node.train_answers);
   finding.found += "; a queue on the path, or the node's receive buffer, is too small";
   finding.expected = "all answered";
-  finding.mend = fmt::format(
+  finding.fix = fmt::format(
       "on {}: check nstat -az UdpRcvbufErrors; sysctl -w net.core.rmem_max=4194304 and restart the "
       "node; on the path: tc -s qdisc show, ethtool -S",
       host_of(node.address));
@@ -205,7 +205,7 @@ Finding version_finding(const NodeFacts& node) {
     finding.verdict = Verdict::kWarning;
     finding.expected = fmt::format("{}, the version of this atp", kProgramVersion);
   }
-  if (finding.verdict != Verdict::kFine) finding.mend = "install the same atp version on all hosts";
+  if (finding.verdict != Verdict::kFine) finding.fix = "install the same atp version on all hosts";
   return finding;
 }
 
@@ -216,7 +216,7 @@ Finding buffer_finding(const char* name, const char* limit, std::size_t wanted, 
   if (is >= wanted) return finding;
   finding.verdict = Verdict::kWarning;
   finding.expected = fmt::format("{} bytes; with less, this host loses bursts", wanted);
-  finding.mend = fmt::format("sysctl -w {}={}", limit, wanted);
+  finding.fix = fmt::format("sysctl -w {}={}", limit, wanted);
   return finding;
 }
 
@@ -235,7 +235,7 @@ Finding own_clock_finding(const HostFacts& facts) {
   finding.verdict = Verdict::kWarning;
   finding.found = "not synchronized, according to the kernel";
   finding.expected = "a synchronized clock, so that logs of several hosts are in order";
-  finding.mend =
+  finding.fix =
       "timedatectl set-ntp true (systemd-timesyncd), or start chronyd; check: timedatectl";
   return finding;
 }
@@ -251,7 +251,7 @@ Finding clock_finding(const NodeFacts& node) {
   finding.verdict = Verdict::kWarning;
   finding.expected = fmt::format("at most {:.0f} ms, so that logs of both hosts are in order",
                                  in_milliseconds(kMaxClockDifference));
-  finding.mend = "on both hosts: timedatectl set-ntp true (systemd-timesyncd), or start chronyd";
+  finding.fix = "on both hosts: timedatectl set-ntp true (systemd-timesyncd), or start chronyd";
   return finding;
 }
 

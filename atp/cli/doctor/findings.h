@@ -20,7 +20,7 @@ struct Finding {
   std::string node;   // HOST:PORT; empty: this host
   std::string found;
   std::string expected;  // empty if it is fine
-  std::string mend;      // how to fix it
+  std::string fix;
 };
 
 std::vector<Finding> findings_of(const HostFacts& facts);

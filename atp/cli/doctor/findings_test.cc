@@ -45,7 +45,7 @@ TEST(Findings, AreAllFineOnASoundHost) {
   EXPECT_EQ(findings.size(), 9U);
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.verdict, Verdict::kFine) << finding.check << ": " << finding.found;
-    EXPECT_EQ(finding.mend, "");
+    EXPECT_EQ(finding.fix, "");
   }
   EXPECT_EQ(worst_of(findings), Verdict::kFine);
 }
@@ -56,7 +56,7 @@ struct Case {
   Verdict verdict;
   const char* check;
   const char* found;
-  const char* mend;
+  const char* fix;
 };
 
 // A node that did not answer over UDP.
@@ -86,7 +86,7 @@ TEST_P(FindingsOf, SayWhatIsWrongAndHowToFixIt) {
     EXPECT_EQ(finding.check, GetParam().check);
     EXPECT_THAT(finding.found, HasSubstr(GetParam().found));
     EXPECT_NE(finding.expected, "");
-    EXPECT_THAT(finding.mend, HasSubstr(GetParam().mend));
+    EXPECT_THAT(finding.fix, HasSubstr(GetParam().fix));
   }
   EXPECT_EQ(bad, 1U);
 }
@@ -155,7 +155,7 @@ TEST(Findings, ANodeThatHidesItsStatusIsNotAFault) {
   facts.nodes[0].tcp = TcpWord::kClosed;
   const auto findings = findings_of(facts);
   EXPECT_EQ(worst_of(findings), Verdict::kFine);
-  for (const Finding& finding : findings) EXPECT_EQ(finding.mend, "") << finding.check;
+  for (const Finding& finding : findings) EXPECT_EQ(finding.fix, "") << finding.check;
 }
 
 }  // namespace
