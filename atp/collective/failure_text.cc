@@ -1,4 +1,5 @@
-// The sentence for each FailureCode, and for the news about silent, slow and awaited ranks.
+// The sentence for each FailureCode, and for the news about silent ranks, stragglers and awaited
+// ranks.
 #include "atp/collective/failure_text.h"
 
 #include <algorithm>
@@ -328,8 +329,8 @@ std::string slow_rank_text(const Failure& failure, Duration waited, Duration win
   return "the other ranks spent " + seconds_text(waited - waited % tenth) + " of the last " +
          seconds_text(window - window % tenth) + " waiting for " +
          ranks_at_text(failure.ranks, context.detail) +
-         ", less than a second each time: it is slow (`atp status` of the server shows how late "
-         "its packets arrive)";
+         ", less than a second each time: it is a straggler (`atp status` of the server shows how "
+         "late its packets arrive)";
 }
 
 std::string silence_text(const Failure& failure, const FailureContext& context) {

@@ -216,8 +216,8 @@ TEST(FailureText, NamesTheHostsOfRanksAndTheCauseThatOneGave) {
   EXPECT_EQ(slow_rank_text({.ranks = set_of({2})}, std::chrono::milliseconds(6380),
                            std::chrono::milliseconds(10040), context),
             "the other ranks spent 6.3 s of the last 10 s waiting for rank 2 (10.77.2.11), less "
-            "than a second each time: it is slow (`atp status` of the server shows how late its "
-            "packets arrive)");
+            "than a second each time: it is a straggler (`atp status` of the server shows how "
+            "late its packets arrive)");
 }
 
 TEST(FailureText, ForASilentServerBlamesNoNodeThatMayBeAlive) {

@@ -105,7 +105,7 @@ PACKAGES = {
 STATUS = {
     "$ atp status 127.0.0.1:5501": By("tests/e2e/test_status.py"),
     "job 7 has waited 3.2 s for rank 2 (10.0.1.2)": By("tests/e2e/test_status.py"),
-    "job 7: rank 2 lags most:": By("tests/e2e/test_status.py"),
+    "job 7: straggler rank 2:": By("tests/e2e/test_status.py"),
     "aggregators are scarce: 3.0 %": By("tests/e2e/test_status.py"),
     "job 7 failed 4.1 s ago: rank 1": By("tests/e2e/test_cluster_run.py"),
     "draining, 2 jobs left": By("tests/e2e/test_drain.py"),

@@ -11,7 +11,7 @@
 #include "atp/cli/status/node_status.h"
 
 // The log lines of a switch or server about ranks that hold up their job: one when that begins, one
-// when more ranks hold it up, and one when it is over. A rank that is late in every step is not
+// when more ranks hold it up, and one when it is over. A straggler of every step is not
 // logged in every step.
 
 namespace atp {

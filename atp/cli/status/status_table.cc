@@ -39,7 +39,7 @@ std::string absentees(const JobStatus& job) {
   };
   add(job.missing, "missing");
   add(job.detached, "detached");
-  add(job.waited_for, "late");
+  add(job.waited_for, "straggling");
   add(job.lost, "lost");
   add(job.left, "left");
   return text.empty() ? "-" : text;
@@ -90,8 +90,8 @@ std::string milliseconds(std::uint64_t us) {
   return fmt::format("{:.1f} ms", static_cast<double>(us) / 1000);
 }
 
-// "  job 7: rank 2 lags most: its first packets by 40.1 ms (p99 81.0 ms), …", one line per job
-// with a late rank.
+// "  job 7: straggler rank 2: its first packets are late by 40.1 ms (p99 81.0 ms), …", one line per
+// job with a straggler.
 std::string lateness_lines(const NodeStatus& status) {
   constexpr std::uint64_t kWorthALineUs = 1000;
   std::string text;
@@ -102,7 +102,8 @@ std::string lateness_lines(const NodeStatus& status) {
                                          });
     if (latest == job.lateness.end() || latest->typical_us() < kWorthALineUs) continue;
     text += fmt::format(
-        "  {}: rank {} lags most: its first packets by {} (p99 {}), its last by {} (p99 {})\n",
+        "  {}: straggler rank {}: its first packets are late by {} (p99 {}), its last by {} (p99 "
+        "{})\n",
         name_of(job), latest->rank, milliseconds(latest->first_p50_us),
         milliseconds(latest->first_p99_us), milliseconds(latest->last_p50_us),
         milliseconds(latest->last_p99_us));

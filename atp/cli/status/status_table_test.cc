@@ -133,10 +133,11 @@ TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheOneThatLagsMost) {
                    .last_p50_us = 40'200,
                    .last_p99_us = 81'000}};
   const std::string table = status_table(status);
-  EXPECT_NE(table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3 in sum #17\n"
-                       "  job 7: rank 1 lags most: its first packets by 0.9 ms (p99 7.0 ms), "
-                       "its last by 40.2 ms (p99 81.0 ms)\n"),
-            std::string::npos)
+  EXPECT_NE(
+      table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3 in sum #17\n"
+                 "  job 7: straggler rank 1: its first packets are late by 0.9 ms (p99 7.0 ms), "
+                 "its last by 40.2 ms (p99 81.0 ms)\n"),
+      std::string::npos)
       << table;
   job.stuck->operation.clear();
   EXPECT_NE(status_table(status).find("ranks 2 (10.0.1.2), 3\n"), std::string::npos);

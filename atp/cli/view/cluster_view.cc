@@ -176,7 +176,7 @@ class Builder {
     worsen(ranks, part.joined, RankState::kJoined);
     worsen(ranks, part.left, RankState::kLeft);
     worsen(ranks, part.detached, RankState::kDetached);
-    worsen(ranks, part.waited_for, RankState::kLate);
+    worsen(ranks, part.waited_for, RankState::kStraggler);
     worsen(ranks, part.missing, RankState::kMissing);
     worsen(ranks, part.lost, RankState::kLost);
     for (auto& [rank, view] : ranks) {

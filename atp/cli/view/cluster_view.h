@@ -41,9 +41,9 @@ struct LinkView {
 enum class RankState : std::uint8_t {
   kJoined,
   kLeft,
-  kDetached,  // sends straight to the server
-  kLate,      // the oldest sums wait for it
-  kMissing,   // has not joined yet
+  kDetached,   // sends straight to the server
+  kStraggler,  // the oldest sums wait for it
+  kMissing,    // has not joined yet
   kStuck,
   kLost,
 };

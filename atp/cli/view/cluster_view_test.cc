@@ -111,8 +111,8 @@ TEST_F(ClusterViewTest, TheWorstOfARanksStatesIsShown) {
   look();
   std::vector<RankState> states;
   for (const RankView& rank : view_.jobs[0].ranks) states.push_back(rank.state);
-  EXPECT_THAT(states, testing::ElementsAre(RankState::kJoined, RankState::kStuck, RankState::kLate,
-                                           RankState::kMissing));
+  EXPECT_THAT(states, testing::ElementsAre(RankState::kJoined, RankState::kStuck,
+                                           RankState::kStraggler, RankState::kMissing));
   EXPECT_EQ(view_.jobs[0].ranks[1].host, "10.0.1.2");
   EXPECT_EQ(view_.jobs[0].waits_in, "sum #17");
 }

@@ -38,7 +38,7 @@ const char* name_of(RankState state) {
     case RankState::kJoined: return "joined";
     case RankState::kLeft: return "left";
     case RankState::kDetached: return "detached";
-    case RankState::kLate: return "late";
+    case RankState::kStraggler: return "straggler";
     case RankState::kMissing: return "missing";
     case RankState::kStuck: return "stuck";
     case RankState::kLost: return "lost";

@@ -297,13 +297,13 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
   for (const RankView& rank : job.ranks) {
     if (!rank.delay || rank.delay->operations < kEnoughOperations) continue;
     if (rank.delay->typical_us() < kOnTimeUs) continue;
-    const std::string what = fmt::format("late {}", rank.rank);
+    const std::string what = fmt::format("straggler {}", rank.rank);
     const bool was = keys_.contains(fmt::format("{} {} {}", name_of(job), job.incarnation, what));
     if (!was && rank.delay->typical_us() < kLateUs) continue;
     add(what, Severity::kWarning,
-        fmt::format(": rank {} is late by {:.0f} ms in half of the operations", rank.rank,
-                    static_cast<double>(rank.delay->typical_us()) / 1000),
-        fmt::format(": rank {} is no longer late", rank.rank), time_s);
+        fmt::format(": rank {} is a straggler: late by {:.0f} ms in half of the operations",
+                    rank.rank, static_cast<double>(rank.delay->typical_us()) / 1000),
+        fmt::format(": rank {} is no longer a straggler", rank.rank), time_s);
   }
 }
 

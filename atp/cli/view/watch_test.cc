@@ -288,14 +288,14 @@ TEST_F(WatchTest, ReportsRanksThatHaveNotJoinedAfterTenSeconds) {
   EXPECT_THAT(problems(), ElementsAre("job 7 waits for rank 1 to join"));
 }
 
-TEST_F(WatchTest, NamesALateRankUntilItIsBelowHalfTheLimit) {
+TEST_F(WatchTest, NamesAStragglerUntilItIsBelowHalfTheLimit) {
   const auto late = [](std::uint64_t us, std::uint64_t operations = 200) {
     Second second = with({});
     second.node.status.jobs[0].lateness = {
         {.rank = 1, .operations = operations, .first_p50_us = us}};
     return second;
   };
-  const std::string text = "job 7: rank 1 is late by ";
+  const std::string text = "job 7: rank 1 is a straggler: late by ";
   struct Case {
     std::uint64_t us;
     std::vector<std::string> problems;

@@ -34,7 +34,7 @@ std::string_view to_string(RecordedKind kind) {
     case RecordedKind::kHeard: return "server_answers";
     case RecordedKind::kWaiting: return "waiting";
     case RecordedKind::kWaitingOver: return "waiting_over";
-    case RecordedKind::kSlowRank: return "slow_rank";
+    case RecordedKind::kSlowRank: return "straggler";
     case RecordedKind::kPeerRefused: return "peer_refused";
     case RecordedKind::kLosses: return "losses";
     case RecordedKind::kWarning: break;

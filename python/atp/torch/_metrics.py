@@ -43,11 +43,11 @@ METRICS = {
 COUNTERS = {
     "gradients_sent": "Fragments sent for the first time.",
     "gradients_direct": "Fragments whose first transmission went straight to the server.",
-    "repeats_plain": "Fragments sent again unchanged: loss, or slow ranks.",
+    "repeats_plain": "Fragments sent again unchanged: loss, or stragglers.",
     "repeats_resend": "Fragments sent again so that switches send on their partial sums: loss.",
     "repeats_direct": "Fragments sent again straight to the server.",
     "repeats_float": "Fragments sent again as floats.",
-    "timeouts": "Time-outs of streams: loss, or slow ranks.",
+    "timeouts": "Time-outs of streams: loss, or stragglers.",
     "losses_inferred": "Losses inferred from three later answers.",
     "window_cuts_ecn": "Times the window was cut by a fifth because of an ECN mark: congestion.",
     "window_cuts_loss": "Times the window was cut because of a loss.",
