@@ -16,7 +16,7 @@ START_S, TURN_S = 120, 300
 # Small all-reduces are timed in batches, because waking the ranks takes longer than one of them.
 TIMED_BYTES, MOST_ITERATIONS = 1 << 20, 32
 # The first turn connects. A group with "auto" has compared its algorithms after eight operations
-# (atp/collective/way_choice.h); all implementations get the same number of turns that do not count.
+# (atp/collective/tuner.h); all implementations get the same number of turns that do not count.
 AUTO_WARM_UP = 9
 
 

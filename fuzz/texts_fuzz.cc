@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "atp/cli/node/prefix.h"
-#include "atp/collective/last_will.h"
+#include "atp/collective/network/last_will.h"
 #include "atp/config/text/plain_text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/sent_heads.h"

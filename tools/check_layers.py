@@ -29,14 +29,43 @@ ALLOWED = {
     "atp/driver/http": ["atp/base", "atp/wire", "atp/driver/udp", "atp/driver/tcp"],
     "atp/collective/recorder": ["atp/base"],
     "atp/collective/waits": ["atp/base"],
-    "atp/collective/host": ["atp/base", "atp/wire", "atp/core/worker", "atp/collective/waits"],
+    "atp/collective/base": [
+        "atp/base",
+        "atp/wire",
+        "atp/core",
+        "atp/core/worker",
+        "atp/driver/keys",
+        "atp/driver/udp",
+        "atp/collective/recorder",
+        "atp/collective/waits",
+    ],
+    "atp/collective/shm": [
+        "atp/base",
+        "atp/wire",
+        "atp/core/worker",
+        "atp/driver/udp",
+        "atp/collective/base",
+        "atp/collective/recorder",
+        "atp/collective/waits",
+    ],
+    "atp/collective/network": [
+        "atp/base",
+        "atp/wire",
+        "atp/core/**",
+        "atp/driver/**",
+        "atp/collective/base",
+        "atp/collective/recorder",
+        "atp/collective/waits",
+    ],
     "atp/collective": [
         "atp/base",
         "atp/wire",
         "atp/core/**",
         "atp/driver/**",
-        "atp/collective/host",
+        "atp/collective/base",
+        "atp/collective/network",
         "atp/collective/recorder",
+        "atp/collective/shm",
         "atp/collective/waits",
     ],
     "atp/collective/ring": [
@@ -44,8 +73,7 @@ ALLOWED = {
         "atp/wire",
         "atp/core/worker",
         "atp/driver/**",
-        "atp/collective",
-        "atp/collective/host",
+        "atp/collective/base",
         "atp/collective/recorder",
         "atp/collective/waits",
     ],
@@ -53,11 +81,11 @@ ALLOWED = {
         "atp/base",
         "atp/wire",
         "atp/driver/**",
-        "atp/collective",
-        "atp/collective/host",
+        "atp/collective/base",
         "atp/collective/recorder",
         "atp/collective/waits",
     ],
+    "atp/collective/testing": ["atp/**"],
     "atp/planner": ["atp/base"],
     "atp/config/text": ["atp/base"],
     "atp/config/site": ["atp/base", "atp/wire", "atp/config/text"],
@@ -79,7 +107,9 @@ ALLOWED = {
         "atp/core/topology",
         "atp/core/worker",
         "atp/collective",
-        "atp/collective/host",
+        "atp/collective/base",
+        "atp/collective/network",
+        "atp/collective/shm",
         "atp/driver/**",
         "atp/config/text",
         "atp/config/site",
@@ -91,7 +121,8 @@ ALLOWED = {
         "atp/wire",
         "atp/core/**",
         "atp/driver/**",
-        "atp/collective",
+        "atp/collective/base",
+        "atp/collective/network",
         "atp/config/text",
         "atp/config/site",
         "atp/cli/command",
@@ -110,6 +141,7 @@ ALLOWED = {
         "atp/core",
         "atp/driver/**",
         "atp/collective",
+        "atp/collective/network",
         "atp/config/text",
         "atp/config/site",
         "atp/cli/command",
@@ -135,7 +167,13 @@ ALLOWED = {
         "atp/config/site",
         "atp/cli/command",
     ],
-    "atp/cli/bench": ["atp/base", "atp/wire", "atp/collective", "atp/cli/command"],
+    "atp/cli/bench": [
+        "atp/base",
+        "atp/wire",
+        "atp/collective",
+        "atp/collective/base",
+        "atp/cli/command",
+    ],
     "atp/cli/plan": ["atp/base", "atp/planner", "atp/config/**", "atp/cli/command"],
     "atp/cli/help": ["atp/config/text", "atp/cli/command"],
     "atp/cli": [
@@ -217,6 +255,10 @@ def check_include(root, path, component, quoted, system):
         return None
     if target == component:
         return None
+    if target.endswith("/testing"):
+        if TEST_FILE.search(path) or not component.startswith("atp/"):
+            return None
+        return f'"{included}": only tests may include it'
     is_user = any(covers(pattern, component) for pattern in MAY_INCLUDE_CLI)
     if covers("atp/cli/**", target) and not is_user:
         return f'"{included}": nothing may include atp/cli'

@@ -10,13 +10,13 @@
 
 #include "atp/base/system_random.h"
 #include "atp/base/text.h"
+#include "atp/collective/base/hosts.h"
+#include "atp/collective/base/pending_operation.h"
 #include "atp/collective/dispatcher.h"
-#include "atp/collective/hosts.h"
-#include "atp/collective/lane.h"
-#include "atp/collective/memory_way.h"
-#include "atp/collective/own_server.h"
-#include "atp/collective/pending_operation.h"
-#include "atp/collective/shards.h"
+#include "atp/collective/hierarchy.h"
+#include "atp/collective/network/colocated_server.h"
+#include "atp/collective/network/network_transport.h"
+#include "atp/collective/network/shards.h"
 
 namespace atp {
 namespace {
@@ -89,8 +89,8 @@ CommunicatorOptions begun(CommunicatorOptions options) {
 
 class Communicator::Impl {
  public:
-  Impl(const CommunicatorOptions& options, std::shared_ptr<OwnServer> server,
-       std::vector<std::shared_ptr<Way>> lanes)
+  Impl(const CommunicatorOptions& options, std::shared_ptr<ColocatedServer> server,
+       std::vector<std::shared_ptr<Transport>> lanes)
       : options_(options),
         server_(std::move(server)),
         dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {
@@ -106,8 +106,8 @@ class Communicator::Impl {
   const CommunicatorOptions& options() const { return options_; }
   const std::shared_ptr<Dispatcher>& dispatcher() const { return dispatcher_; }
   // Each is shared with its thread.
-  const std::vector<std::shared_ptr<Way>>& lanes() const { return dispatcher_->lanes(); }
-  OwnServer* server() const { return server_.get(); }
+  const std::vector<std::shared_ptr<Transport>>& lanes() const { return dispatcher_->lanes(); }
+  ColocatedServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
 
  private:
@@ -116,7 +116,7 @@ class Communicator::Impl {
 
   const CommunicatorOptions options_;
   const pid_t owner_ = getpid();
-  std::shared_ptr<OwnServer> server_;  // null: none
+  std::shared_ptr<ColocatedServer> server_;  // null: none
   std::shared_ptr<Dispatcher> dispatcher_;
   std::atomic<SteadyClock::time_point> gave_up_{};  // when it was first asked to
 };
@@ -188,15 +188,11 @@ void Communicator::Impl::close(const std::string& why) {
   }
 }
 
-void CommunicatorOptions::warn(const std::string& text) const {
-  on_warning ? on_warning(text) : tell_on_stderr(text);
-}
-
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& asked) {
   const Status valid = check(asked);
   if (!valid) return valid.error();
   const CommunicatorOptions options = begun(asked);
-  Result<MemoryMeeting> memory = meet_in_memory(options);
+  Result<MemoryRendezvous> memory = meet_in_memory(options);
   if (!memory)
     return Error{"rank " + std::to_string(options.rank) +
                  " cannot join the job: " + memory.error().message};
@@ -204,26 +200,26 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
     return std::unique_ptr<Communicator>(new Communicator(
         std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value().way})));
   }
-  std::shared_ptr<OwnServer> server;
+  std::shared_ptr<ColocatedServer> server;
   if (options.colocated_server) {
     const Result<std::optional<Tenant>> key = key_of_colocated_server(options);
     if (!key) return key.error();
     auto started =
-        OwnServer::at(*options.colocated_server, options.values_per_fragment, key.value());
+        ColocatedServer::at(*options.colocated_server, options.values_per_fragment, key.value());
     if (!started) return started.error();
     server = std::move(started).value();
   }
   const std::uint64_t nonce = random_seed();
-  const auto siblings = std::make_shared<Siblings>();
-  std::vector<std::shared_ptr<Way>> lanes;
+  const auto fail_together = std::make_shared<FailTogether>();
+  std::vector<std::shared_ptr<Transport>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
-    LaneOptions lane{.communicator = options,
-                     .shard = static_cast<std::uint16_t>(lanes.size()),
-                     .nonce = nonce,
-                     .siblings = siblings};
+    NetworkTransportOptions lane{.communicator = options,
+                                 .shard = static_cast<std::uint16_t>(lanes.size()),
+                                 .nonce = nonce,
+                                 .fail_together = fail_together};
     lane.communicator.route = route;
     lane.communicator.job = memory.value().job;
-    Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
+    Result<std::shared_ptr<NetworkTransport>> opened = NetworkTransport::open(lane);
     if (!opened) {
       for (const auto& earlier : lanes) earlier->give_up(opened.error().message);
       for (const auto& earlier : lanes) earlier->abort(opened.error().message);
@@ -367,7 +363,7 @@ FailureKind Communicator::failure_kind() const {
   return impl_->forked() ? FailureKind::kNone : impl_->dispatcher()->failure_kind();
 }
 
-Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+Status Communicator::add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
                               std::uint64_t judged_every) {
   if (impl_->forked()) return Error{kForked};
   if (in_host_memory()) {
@@ -380,8 +376,8 @@ Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& fi
   return impl_->dispatcher()->add_ring(std::move(ring), figures, judged_every);
 }
 
-std::optional<WayCounts> Communicator::way_counts() const {
-  return impl_->forked() ? std::nullopt : impl_->dispatcher()->way_counts();
+std::optional<TunerCounts> Communicator::tuner_counts() const {
+  return impl_->forked() ? std::nullopt : impl_->dispatcher()->tuner_counts();
 }
 
 std::optional<WaitedForRanks> Communicator::waited_for() const {
@@ -418,7 +414,7 @@ CounterList Communicator::counters() const {
     const CounterList of_ring = impl_->lanes()[i]->counters();
     sums.insert(sums.end(), of_ring.begin(), of_ring.end());
   }
-  if (OwnServer* server = impl_->server()) {
+  if (ColocatedServer* server = impl_->server()) {
     const CounterList of_server = server->counters();
     sums.insert(sums.end(), of_server.begin(), of_server.end());
   }

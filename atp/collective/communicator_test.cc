@@ -12,8 +12,8 @@
 #include <mutex>
 #include <optional>
 
-#include "atp/collective/testing_cluster.h"
-#include "atp/collective/testing_tensors.h"
+#include "atp/collective/testing/cluster.h"
+#include "atp/collective/testing/tensors.h"
 
 // Several ranks in this process sum over loopback, through a real switch and a real server.
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "atp/collective/testing_cluster.h"
+#include "atp/collective/testing/cluster.h"
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet.h"
 

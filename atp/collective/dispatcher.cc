@@ -7,7 +7,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
-#include "atp/collective/failure_text.h"
+#include "atp/collective/network/failure_text.h"
 
 namespace atp {
 
@@ -65,14 +65,15 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
 
 }  // namespace
 
-Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes)
+Dispatcher::Dispatcher(const CommunicatorOptions& options,
+                       std::vector<std::shared_ptr<Transport>> lanes)
     : options_(options),
       lanes_(std::move(lanes)),
       network_lanes_(lanes_.size()),
       keeps_digest_(options.digest || options.digest_every > 0),
       shards_(lanes_.size()) {}
 
-Status Dispatcher::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+Status Dispatcher::add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
                             std::uint64_t judged_every) {
   const std::lock_guard lock(mutex_);
   if (next_number_ > 0 || ways_ != nullptr) {
@@ -83,10 +84,10 @@ Status Dispatcher::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figu
   return ok_status();
 }
 
-std::optional<WayCounts> Dispatcher::way_counts() {
+std::optional<TunerCounts> Dispatcher::tuner_counts() {
   const std::lock_guard lock(mutex_);
   if (ways_ == nullptr) return std::nullopt;
-  WayCounts counts = ways_->counts;
+  TunerCounts counts = ways_->counts;
   counts.trials = ways_->choice.trials();
   counts.changes = ways_->choice.changes();
   counts.ring_from = ways_->choice.ring_from();
@@ -297,7 +298,7 @@ void Dispatcher::send_held(Refusals& refused) {
 
 void Dispatcher::send(Submission submission, Refusals& refused) {
   if (submission.is_undecided) {
-    judge_ways(refused);
+    judge_paths(refused);
     send_where_it_is_faster(submission.parts.front(), refused);
     ++ways_->sent;
   }
@@ -318,10 +319,10 @@ void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>
   const auto now = std::chrono::steady_clock::now();
   const std::size_t bytes = whole->bytes().size();
   if (both_can_take(*whole)) {
-    const SumWay way = ways_->choice.next(bytes);
+    const SumPath way = ways_->choice.next(bytes);
     ++ways_->counts.operations[index_of(way)];
     ways_->samples.begin(way, bytes, now);
-    if (way == SumWay::kRing) return send_to(network_lanes_, whole, refused);
+    if (way == SumPath::kRing) return send_to(network_lanes_, whole, refused);
   } else {
     ways_->samples.begin(std::nullopt, bytes, now);
   }
@@ -348,12 +349,12 @@ void Dispatcher::send_to_servers(const std::shared_ptr<PendingOperation>& whole,
 
 void Dispatcher::has_ended(const Status& status) {
   ways_->samples.end(std::chrono::steady_clock::now());
-  if (!status) end_all_ways(status.error().message);
+  if (!status) end_all_transports(status.error().message);
 }
 
 // Other ranks learn of a failure only on the path that has failed; on the other one they would wait
 // for a rank that has given up.
-void Dispatcher::end_all_ways(const std::string& why) {
+void Dispatcher::end_all_transports(const std::string& why) {
   for (const auto& lane : lanes_) lane->give_up(why);
 }
 
@@ -362,7 +363,7 @@ bool Dispatcher::awaits_times() const {
 }
 
 // Exchanges times and judges the paths, if that is due before the next operation.
-void Dispatcher::judge_ways(Refusals& refused) {
+void Dispatcher::judge_paths(Refusals& refused) {
   if (!ways_->exchanges.is_due(ways_->sent)) return;
   ways_->exchanges.advance();
   if (ways_->asked) {
@@ -373,14 +374,14 @@ void Dispatcher::judge_ways(Refusals& refused) {
 }
 
 void Dispatcher::ask_for_times(Refusals& refused) {
-  const auto times = std::make_shared<WayTimes>(ways_->samples.take());
+  const auto times = std::make_shared<MeasuredTimes>(ways_->samples.take());
   AllReduceOptions options;
   options.reduction = Reduction::kMin;
   options.timeout = bounded_timeout(options_.operation_timeout);
   options.on_done = [self = shared_from_this(), times](const Status& status) {
     self->times_are_in(status, *times);
   };
-  const OperationName name{next_number_, kSumWays * kSizeClasses, "exchange of times before"};
+  const OperationName name{next_number_, kSumPaths * kSizeClasses, "exchange of times before"};
   const Values values{reinterpret_cast<std::byte*>(times->data()), name.values, DataType::kInt32};
   ways_->asked = true;
   ways_->asks = true;
@@ -390,8 +391,8 @@ void Dispatcher::ask_for_times(Refusals& refused) {
           refused);
 }
 
-void Dispatcher::times_are_in(const Status& status, const WayTimes& times) {
-  if (!status) end_all_ways(status.error().message);
+void Dispatcher::times_are_in(const Status& status, const MeasuredTimes& times) {
+  if (!status) end_all_transports(status.error().message);
   Refusals refused;
   {
     const std::lock_guard lock(mutex_);
@@ -423,7 +424,7 @@ void Dispatcher::send_to(std::size_t lane, const std::shared_ptr<PendingOperatio
   std::optional<std::string> why = failure();
   if (!why) why = lanes_[lane]->submit(part);
   if (!why) return;
-  if (ways_ != nullptr) end_all_ways(*why);
+  if (ways_ != nullptr) end_all_transports(*why);
   refused.push_back({part, *why});
 }
 

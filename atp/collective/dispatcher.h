@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
-#include "atp/collective/communicator.h"
-#include "atp/collective/pending_operation.h"
-#include "atp/collective/shards.h"
-#include "atp/collective/way.h"
-#include "atp/collective/way_choice.h"
+#include "atp/collective/base/options.h"
+#include "atp/collective/base/pending_operation.h"
+#include "atp/collective/base/request.h"
+#include "atp/collective/base/transport.h"
+#include "atp/collective/network/shards.h"
+#include "atp/collective/tuner.h"
 
 namespace atp {
 
@@ -39,7 +40,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   using Operations = std::vector<std::shared_ptr<PendingOperation>>;
 
-  Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes);
+  Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Transport>> lanes);
 
   // Before the first operation: where operations are recorded.
   void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
@@ -51,9 +52,9 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   Operations submit(const Values& values, HostRequest request, AllReduceOptions options);
 
   // See Communicator::add_ring().
-  Status add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+  Status add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
                   std::uint64_t judged_every);
-  std::optional<WayCounts> way_counts();
+  std::optional<TunerCounts> tuner_counts();
 
   // Why the job has failed, in any lane.
   std::optional<std::string> failure() const;
@@ -65,7 +66,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void wait_until_sent(std::chrono::steady_clock::time_point until);
 
   // The lanes to servers, or the one in the host's memory, then the ring, if there is one.
-  const std::vector<std::shared_ptr<Way>>& lanes() const { return lanes_; }
+  const std::vector<std::shared_ptr<Transport>>& lanes() const { return lanes_; }
   std::size_t network_lanes() const { return network_lanes_; }
   // Null: not asked for.
   ResultDigest* digest() { return keeps_digest_ ? &digest_ : nullptr; }
@@ -88,16 +89,16 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   // The state of the choice between two paths, with the ranks' times.
   struct Ways {
-    Ways(const FiguresOfWays& figures, std::uint64_t every)
+    Ways(const CostModels& figures, std::uint64_t every)
         : choice(figures), samples(figures), exchanges(every) {}
-    WayChoice choice;
-    WaySamples samples;
+    Tuner choice;
+    TunerSamples samples;
     ExchangePoints exchanges;
     std::uint64_t sent = 0;  // operations so far
-    WayCounts counts;
-    WayTimes told = no_times();  // the minimum over all ranks
-    bool asked = false;          // there was an exchange
-    bool asks = false;           // an exchange is in flight
+    TunerCounts counts;
+    MeasuredTimes told = no_times();  // the minimum over all ranks
+    bool asked = false;               // there was an exchange
+    bool asks = false;                // an exchange is in flight
   };
 
   // With mutex_ held.
@@ -122,7 +123,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   bool both_can_take(const PendingOperation& operation) const;
   // Whether the path of the next operation depends on an exchange in flight.
   bool awaits_times() const;
-  void judge_ways(Refusals& refused);
+  void judge_paths(Refusals& refused);
   void ask_for_times(Refusals& refused);
   bool holds() const { return comparison_ != nullptr || awaits_times(); }
   void send_held(Refusals& refused);
@@ -131,12 +132,12 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   static void tell(const Refusals& refused);
   void has_ended(const Status& status);
-  void times_are_in(const Status& status, const WayTimes& times);
-  void end_all_ways(const std::string& why);
+  void times_are_in(const Status& status, const MeasuredTimes& times);
+  void end_all_transports(const std::string& why);
 
   const CommunicatorOptions options_;
   // Changed only before the first operation.
-  std::vector<std::shared_ptr<Way>> lanes_;
+  std::vector<std::shared_ptr<Transport>> lanes_;
   const std::size_t network_lanes_;
   std::unique_ptr<Ways> ways_;               // null: there is only one
   std::shared_ptr<RecordedGroup> recorded_;  // null: operations are recorded elsewhere, or not

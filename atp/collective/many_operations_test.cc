@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "atp/collective/testing_cluster.h"
-#include "atp/collective/testing_tensors.h"
+#include "atp/collective/testing/cluster.h"
+#include "atp/collective/testing/tensors.h"
 
 // More operations queued at once than the worker has places for: the rest wait outside it.
 

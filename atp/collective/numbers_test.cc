@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "atp/base/random.h"
-#include "atp/collective/number_text.h"
-#include "atp/collective/testing_cluster.h"
+#include "atp/collective/base/number_text.h"
+#include "atp/collective/testing/cluster.h"
 #include "atp/wire/element.h"
 
 // Types, reductions, formats and segments of operations, and the errors for invalid ones, over

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "atp/collective/host/meeting.h"
-#include "atp/collective/number_text.h"
-#include "atp/collective/testing_cluster.h"
+#include "atp/collective/base/number_text.h"
+#include "atp/collective/shm/rendezvous.h"
+#include "atp/collective/testing/cluster.h"
 
 // How the ranks of several hosts meet, all simulated on this one, if somebody does not come.
 

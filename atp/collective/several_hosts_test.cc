@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "atp/collective/host/meeting.h"
-#include "atp/collective/hosts.h"
-#include "atp/collective/number_text.h"
-#include "atp/collective/testing_cluster.h"
-#include "atp/collective/testing_tasks.h"
+#include "atp/collective/base/hosts.h"
+#include "atp/collective/base/number_text.h"
+#include "atp/collective/shm/rendezvous.h"
+#include "atp/collective/testing/cluster.h"
+#include "atp/collective/testing/tasks.h"
 
 // Jobs with several hosts, all simulated on this one: each has shared memory of its own.
 

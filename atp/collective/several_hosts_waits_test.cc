@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "atp/collective/testing_cluster.h"
+#include "atp/collective/testing/cluster.h"
 
 // On several hosts, all simulated on this one, every rank says after a second for whom it waits,
 // also if only its host's leader hears that from the network.

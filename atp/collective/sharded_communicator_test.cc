@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "atp/collective/testing_cluster.h"
-#include "atp/collective/testing_tensors.h"
+#include "atp/collective/testing/cluster.h"
+#include "atp/collective/testing/tensors.h"
 
 // A communicator whose job has several servers.
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "atp/collective/communicator.h"
-#include "atp/collective/testing_cluster.h"
-#include "atp/collective/testing_tensors.h"
-#include "atp/collective/testing_threads.h"
+#include "atp/collective/testing/cluster.h"
+#include "atp/collective/testing/tensors.h"
+#include "atp/collective/testing/threads.h"
 
 // A communicator in a process that cannot start more threads.
 

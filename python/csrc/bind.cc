@@ -13,7 +13,7 @@
 
 #include "atp/base/interrupt.h"
 #include "atp/base/variable_names.h"
-#include "atp/collective/memory_way.h"
+#include "atp/collective/hierarchy.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
@@ -279,7 +279,7 @@ void add_ring(PyInNetworkGroup& group, ConnectedRing& ring, const PyFigures& net
               const PyFigures& of_ring, std::uint64_t judged_every) {
   group.add_ring(
       ring.take(),
-      {WayFigures{network.first, network.second}, WayFigures{of_ring.first, of_ring.second}},
+      {CostModel{network.first, network.second}, CostModel{of_ring.first, of_ring.second}},
       judged_every);
 }
 
@@ -411,7 +411,7 @@ void define_in_network_group(py::module_& module) {
   in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
                  py::arg("ring_figures"), py::arg("judged_every"),
                  py::call_guard<py::gil_scoped_release>());
-  in_network.def("way_counts", [](const PyInNetworkGroup& self) { return way_counts(self); });
+  in_network.def("way_counts", [](const PyInNetworkGroup& self) { return tuner_counts(self); });
 }
 
 void define_ring_group(py::module_& module) {

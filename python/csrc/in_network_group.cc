@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "atp/collective/number_text.h"
-#include "atp/collective/ring/ring_way.h"
+#include "atp/collective/base/number_text.h"
+#include "atp/collective/ring/ring_transport.h"
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/measured.h"
 
@@ -172,14 +172,15 @@ std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t
   });
 }
 
-void InNetworkGroup::add_ring(std::unique_ptr<Ring> ring, const FiguresOfWays& figures,
+void InNetworkGroup::add_ring(std::unique_ptr<Ring> ring, const CostModels& figures,
                               std::uint64_t judged_every) {
-  const Status added = communicator_->add_ring(ring_way(std::move(ring)), figures, judged_every);
+  const Status added =
+      communicator_->add_ring(ring_transport(std::move(ring)), figures, judged_every);
   TORCH_CHECK_WITH(DistBackendError, added.ok(), added.error().message);
 }
 
-std::optional<WayCounts> InNetworkGroup::way_counts() const {
-  return communicator_ == nullptr ? std::nullopt : communicator_->way_counts();
+std::optional<TunerCounts> InNetworkGroup::tuner_counts() const {
+  return communicator_ == nullptr ? std::nullopt : communicator_->tuner_counts();
 }
 
 std::optional<DigestReading> InNetworkGroup::digest() const {

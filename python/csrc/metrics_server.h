@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/collective/host/closed_in_child.h"
+#include "atp/collective/base/closed_in_child.h"
 #include "atp/driver/http/http_service.h"
 
 // Serves a rank's metrics over HTTP. Python writes the page; but connections, of which strangers

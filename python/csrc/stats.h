@@ -20,12 +20,12 @@ inline py::object digest_tuple(const std::optional<DigestReading>& reading) {
 }
 
 // None if there is no second way.
-inline py::object way_counts(const InNetworkGroup& group) {
-  const std::optional<WayCounts> counts = group.way_counts();
+inline py::object tuner_counts(const InNetworkGroup& group) {
+  const std::optional<TunerCounts> counts = group.tuner_counts();
   if (!counts) return py::none();
   py::dict rows;
-  rows["innetwork"] = counts->operations[index_of(SumWay::kNetwork)];
-  rows["ring"] = counts->operations[index_of(SumWay::kRing)];
+  rows["innetwork"] = counts->operations[index_of(SumPath::kNetwork)];
+  rows["ring"] = counts->operations[index_of(SumPath::kRing)];
   rows["trials"] = counts->trials;
   rows["judgements"] = counts->judgements;
   rows["changes"] = counts->changes;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "atp/base/random.h"
-#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing/ring.h"
 #include "atp/sim/reference_numbers.h"
 
 // Every sum of float32 by a ring has the bits that the rule of numbers demands, which are the

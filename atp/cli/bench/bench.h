@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "atp/cli/bench/pattern.h"
+#include "atp/collective/base/result_digest.h"
 #include "atp/collective/communicator.h"
-#include "atp/collective/result_digest.h"
 
 // `atp bench allreduce`: times all-reduces over a range of sizes, checks every element, and prints
 // the columns of nccl-tests.

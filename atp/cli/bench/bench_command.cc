@@ -10,8 +10,8 @@
 #include "atp/cli/bench/bench.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/machine.h"
+#include "atp/collective/base/number_text.h"
 #include "atp/collective/communicator.h"
-#include "atp/collective/number_text.h"
 
 namespace atp {
 namespace {

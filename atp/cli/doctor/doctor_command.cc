@@ -14,7 +14,7 @@
 #include "atp/cli/doctor/findings.h"
 #include "atp/cli/doctor/probe.h"
 #include "atp/collective/communicator.h"
-#include "atp/collective/shards.h"
+#include "atp/collective/network/shards.h"
 #include "atp/config/site/routes.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/driver/udp/address.h"

@@ -12,7 +12,7 @@
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
 #include "atp/cli/node/prefix.h"
-#include "atp/collective/host/segment.h"
+#include "atp/collective/shm/segment.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/driver/udp/socket.h"
 

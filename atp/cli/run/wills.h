@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "atp/base/time.h"
-#include "atp/collective/last_will.h"
+#include "atp/collective/network/last_will.h"
 #include "atp/driver/udp/socket.h"
 
-// Sends the wills of ranks whose processes have ended (atp/collective/last_will.h). It owns the
-// folder into which ranks write them, and sends each datagram three times, because no
+// Sends the wills of ranks whose processes have ended (atp/collective/network/last_will.h). It owns
+// the folder into which ranks write them, and sends each datagram three times, because no
 // acknowledgement comes back here.
 
 namespace atp {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "atp/collective/host/closed_in_child.h"
+#include "atp/collective/base/closed_in_child.h"
 #include "atp/collective/peer/frame.h"
 #include "atp/driver/tcp/tcp_socket.h"
 

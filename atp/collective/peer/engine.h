@@ -14,7 +14,7 @@
 
 #include "atp/base/counters.h"
 #include "atp/base/failure_kind.h"
-#include "atp/collective/completion.h"
+#include "atp/collective/base/completion.h"
 #include "atp/collective/peer/connection.h"
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/plan.h"

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "atp/collective/peer/engine.h"
-#include "atp/collective/peer/testing_peers.h"
-#include "atp/collective/testing_no_memory.h"
+#include "atp/collective/testing/no_memory.h"
+#include "atp/collective/testing/peers.h"
 
 namespace atp::testing {
 namespace {

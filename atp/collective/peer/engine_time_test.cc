@@ -4,7 +4,7 @@
 #include <array>
 
 #include "atp/collective/peer/engine.h"
-#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing/peers.h"
 #include "atp/driver/udp/running_clock.h"
 
 namespace atp::testing {

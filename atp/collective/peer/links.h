@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "atp/collective/host/closed_in_child.h"
+#include "atp/collective/base/closed_in_child.h"
 #include "atp/collective/peer/frame.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/tcp/guest_room.h"

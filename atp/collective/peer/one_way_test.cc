@@ -5,7 +5,7 @@
 #include <array>
 #include <mutex>
 
-#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing/peers.h"
 
 // Two ranks of which only one can call the other, as behind a firewall that drops what comes in.
 

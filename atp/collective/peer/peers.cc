@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "atp/collective/operation_thread.h"
+#include "atp/collective/base/transport_thread.h"
 #include "atp/collective/peer/engine.h"
 #include "atp/driver/udp/running_clock.h"
 
@@ -140,7 +140,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   const std::unique_ptr<Poller> poller_;
   std::unique_ptr<PeerEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
-  OperationThread<PeerOperation, ThreadReport<PeerCounters>> thread_;
+  TransportThread<PeerOperation, ThreadReport<PeerCounters>> thread_;
   std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
   std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;

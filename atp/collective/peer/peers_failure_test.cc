@@ -6,7 +6,7 @@
 #include <latch>
 #include <mutex>
 
-#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing/peers.h"
 
 // When something goes wrong with a rank, all others name the same culprit.
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "atp/collective/peer/engine.h"
-#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing/peers.h"
 #include "atp/driver/tcp/testing_descriptors.h"
 
 // What reaches a rank's listener and is no rank, and what a rank does that cannot accept.

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <numeric>
 
-#include "atp/collective/peer/testing_peers.h"
+#include "atp/collective/testing/peers.h"
 
 // The results of each call, for groups of several sizes and tensors on both sides of every change
 // of algorithm. PeersIn's names have the ranks and the values per block.

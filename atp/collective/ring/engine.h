@@ -14,7 +14,7 @@
 
 #include "atp/base/counters.h"
 #include "atp/base/failure_kind.h"
-#include "atp/collective/host/closed_in_child.h"
+#include "atp/collective/base/closed_in_child.h"
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/messages.h"
 #include "atp/collective/ring/transfers.h"

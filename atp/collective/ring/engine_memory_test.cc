@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "atp/collective/ring/engine.h"
-#include "atp/collective/ring/testing_ring.h"
-#include "atp/collective/testing_no_memory.h"
+#include "atp/collective/testing/no_memory.h"
+#include "atp/collective/testing/ring.h"
 
 namespace atp::testing {
 namespace {

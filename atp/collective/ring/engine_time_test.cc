@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "atp/collective/ring/engine.h"
-#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing/ring.h"
 #include "atp/driver/udp/running_clock.h"
 
 namespace atp::testing {

@@ -26,10 +26,10 @@ constexpr std::chrono::seconds kAttempt{3};
 constexpr std::chrono::milliseconds kBetweenAttempts{50};
 constexpr std::chrono::milliseconds kBetweenLooks{50};
 
-class Meeting {
+class Rendezvous {
  public:
-  Meeting(const TcpListener& listener, const RingOptions& options,
-          const std::vector<Endpoint>& addresses)
+  Rendezvous(const TcpListener& listener, const RingOptions& options,
+             const std::vector<Endpoint>& addresses)
       : listener_(listener),
         options_(options),
         addresses_(addresses),
@@ -64,17 +64,17 @@ class Meeting {
 };
 
 // Whether a wait must end before its time, after it has said for whom it is.
-std::optional<std::string> Meeting::why_ended(std::size_t waited_for, const char* to) {
+std::optional<std::string> Rendezvous::why_ended(std::size_t waited_for, const char* to) {
   notice_.look(
       [&] { return rank_name(options_, options_.rank) + " waits for " + name(waited_for) + to; });
   return why_interrupted(options_.interruption);
 }
 
-std::string Meeting::name(std::size_t rank) const {
+std::string Rendezvous::name(std::size_t rank) const {
   return rank_name(options_, rank) + " (" + to_string(addresses_[rank]) + ")";
 }
 
-Hello Meeting::hello(Purpose purpose, std::size_t from, std::size_t to) const {
+Hello Rendezvous::hello(Purpose purpose, std::size_t from, std::size_t to) const {
   return {.purpose = purpose,
           .token = options_.token,
           .from = static_cast<std::uint32_t>(from),
@@ -82,18 +82,18 @@ Hello Meeting::hello(Purpose purpose, std::size_t from, std::size_t to) const {
           .world_size = static_cast<std::uint32_t>(options_.world_size)};
 }
 
-Error Meeting::unreachable(const std::string& why) const {
+Error Rendezvous::unreachable(const std::string& why) const {
   return {rank_name(options_, options_.rank) + " cannot connect to " + name(next_) + " within " +
           seconds_text(options_.connect_timeout) + ": " + why};
 }
 
-Error Meeting::not_called(const std::string& why) const {
+Error Rendezvous::not_called(const std::string& why) const {
   return {name(before_) + " has not connected to " + name(options_.rank) + " within " +
           seconds_text(options_.connect_timeout) + ": " + why};
 }
 
 // Keeps trying: the machine may not be up yet.
-Result<TcpSocket> Meeting::reach() {
+Result<TcpSocket> Rendezvous::reach() {
   for (;;) {
     if (const auto why = why_ended(next_, " to accept its connections")) return Error{*why};
     const SteadyTime until = std::min(until_, steady_clock::now() + kAttempt);
@@ -106,7 +106,7 @@ Result<TcpSocket> Meeting::reach() {
   }
 }
 
-Result<TcpSocket> Meeting::call(Purpose purpose) {
+Result<TcpSocket> Rendezvous::call(Purpose purpose) {
   Result<TcpSocket> socket = reach();
   if (!socket) return socket;
   const Hello mine = hello(purpose, options_.rank, next_);
@@ -115,7 +115,7 @@ Result<TcpSocket> Meeting::call(Purpose purpose) {
   return socket;
 }
 
-Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) {
+Status Rendezvous::await_answer(const TcpSocket& socket, Purpose purpose) {
   Hello answer;
   for (std::size_t got = 0; got < sizeof answer;) {
     if (const auto why = why_ended(next_, " to answer")) return Error{*why};
@@ -130,13 +130,13 @@ Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) {
 }
 
 // A caller that says the wrong thing is turned away, and the meeting continues.
-void Meeting::welcome(TcpSocket socket, const Hello& said, Neighbour& before) const {
+void Rendezvous::welcome(TcpSocket socket, const Hello& said, Neighbour& before) const {
   const auto purpose = purpose_of(said, hello(Purpose::kData, before_, options_.rank));
   if (!purpose || !write_hello(socket, hello(*purpose, options_.rank, before_))) return;
   (*purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
 }
 
-Status Meeting::accept_both(Neighbour& before) {
+Status Rendezvous::accept_both(Neighbour& before) {
   Result<Poller> poller = Poller::create();
   if (!poller) return not_called(poller.error().message);
   GuestRoom room(listener_, name(options_.rank), poller.value(), kListener, kGuests);
@@ -161,7 +161,7 @@ Status Meeting::accept_both(Neighbour& before) {
   return ok_status();
 }
 
-Result<Links> Meeting::connect() {
+Result<Links> Rendezvous::connect() {
   Links links;
   links.before.name = name(before_);
   links.next.name = name(next_);
@@ -200,7 +200,7 @@ Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& 
 
 Result<Links> connect_links(const TcpListener& listener, const RingOptions& options,
                             const std::vector<Endpoint>& addresses) {
-  return Meeting(listener, options, addresses).connect();
+  return Rendezvous(listener, options, addresses).connect();
 }
 
 }  // namespace atp

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "atp/base/text.h"
-#include "atp/collective/number_text.h"
+#include "atp/collective/base/number_text.h"
 
 namespace atp {
 namespace {

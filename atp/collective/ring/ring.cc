@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "atp/collective/operation_thread.h"
+#include "atp/collective/base/transport_thread.h"
 #include "atp/collective/ring/engine.h"
 #include "atp/driver/udp/running_clock.h"
 
@@ -112,7 +112,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   const pid_t owner_ = getpid();
   std::unique_ptr<RingEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
-  OperationThread<RingOperation, ThreadReport<RingCounters>> thread_;
+  TransportThread<RingOperation, ThreadReport<RingCounters>> thread_;
   std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
   std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;

@@ -7,8 +7,8 @@
 #include <latch>
 #include <mutex>
 
-#include "atp/collective/ring/testing_ring.h"
-#include "atp/collective/testing_threads.h"
+#include "atp/collective/testing/ring.h"
+#include "atp/collective/testing/threads.h"
 
 // When something goes wrong with a ring, all ranks name the same culprit.
 

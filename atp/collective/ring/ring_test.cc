@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing/ring.h"
 
 namespace atp {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing/ring.h"
 
 namespace atp {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "atp/collective/ring/messages.h"
-#include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing/ring.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
 // The streams of one rank; the test holds the other ends and sends and receives bytes in any

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "atp/collective/completion.h"
+#include "atp/collective/base/completion.h"
 #include "atp/collective/ring/operation_header.h"
 #include "atp/collective/ring/stages.h"
 #include "atp/collective/ring/streams.h"

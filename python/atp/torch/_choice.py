@@ -2,7 +2,7 @@
 
 All decisions use only values that the ranks have exchanged through the group's store, so every rank
 decides the same. The figures found here, and later the ranks' measurements, determine which way an
-operation takes (atp/collective/way_choice.h); the results are the same.
+operation takes (atp/collective/tuner.h); the results are the same.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "atp/base/interrupt.h"
-#include "atp/collective/quiet_thread.h"
+#include "atp/collective/base/quiet_thread.h"
 
 namespace atp::pytorch {
 namespace {
