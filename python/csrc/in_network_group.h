@@ -54,8 +54,7 @@ class InNetworkGroup : public ProcessGroupATP {
                                    std::chrono::milliseconds timeout,
                                    const MaybeInterruption& interruption);
   // The communicator's add_ring(); all ranks call it, before any other operation.
-  void add_ring(std::unique_ptr<Ring> ring, const CostModels& figures,
-                std::uint64_t judged_every);
+  void add_ring(std::unique_ptr<Ring> ring, const CostModels& figures, std::uint64_t judged_every);
   std::optional<TunerCounts> tuner_counts() const;
 
   // The digest of the sums in the network that have ended; nullopt if none is kept.

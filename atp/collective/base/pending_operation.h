@@ -11,8 +11,8 @@
 #include "atp/collective/base/completion.h"
 #include "atp/collective/base/host_request.h"
 #include "atp/collective/base/number_text.h"
-#include "atp/core/worker/worker_api.h"
 #include "atp/collective/base/request.h"
+#include "atp/core/worker/worker_api.h"
 
 // One operation from its submission to its end, shared by the caller's handles and the thread that
 // carries it out.

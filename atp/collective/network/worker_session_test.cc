@@ -36,7 +36,7 @@ void join(WorkerSession& session, Instant now, const JoinAck& ack) {
   Outbox out;
   session.worker().start(now);
   session.worker().handle_packet(now, kServer, message.bytes_of(message.packets()[0]),
-                                     session.tensors(), out);
+                                 session.tensors(), out);
   session.on_round(now);
 }
 
@@ -85,7 +85,7 @@ TEST(WorkerSession, SaysOnceForWhomItWaitsWhenItJoins) {
   const Instant begin{1h};
   std::vector<std::string> said;
   WorkerSession session(alone_at_the_server(), {.route = {kServer}},
-                            [&](const std::string& text) { said.push_back(text); });
+                        [&](const std::string& text) { said.push_back(text); });
   session.worker().start(begin);
   for (const auto after : {0ms, 1900ms, 2000ms, 3000ms}) session.on_round(begin + after);
   EXPECT_EQ(said, std::vector<std::string>{"waiting for 2 s: no answer from server 10.0.0.9:5500"});
@@ -95,7 +95,7 @@ TEST(WorkerSession, SaysOnceForWhomItWaitsWhenItLeaves) {
   const Instant begin{1h};
   std::vector<std::string> said;
   WorkerSession session(alone_at_the_server(), {.route = {kServer}},
-                            [&](const std::string& text) { said.push_back(text); });
+                        [&](const std::string& text) { said.push_back(text); });
   join(session, begin, agreement(5000));
   session.leave(begin, "it is done", true);
   for (const auto after : {900ms, 1000ms, 3000ms}) session.on_round(begin + after);
@@ -135,8 +135,7 @@ TEST(WorkerSession, LeavesAtOnceAfterAMismatch) {
   } rows[] = {{"a rank is lost", false, 0}, {"it is lost because of a mismatch", true, 1}};
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
-    WorkerSession session(config, {.world_size = 3, .route = {kServer}},
-                              [](const std::string&) {});
+    WorkerSession session(config, {.world_size = 3, .route = {kServer}}, [](const std::string&) {});
     join(session, begin, ack);
     Outbox out;
     const auto tell = [&](const StatusMessage& status, std::uint32_t operation) {
@@ -145,7 +144,7 @@ TEST(WorkerSession, LeavesAtOnceAfterAMismatch) {
                  RankSet::of(0), status);
       message.send_to(kServer);
       session.worker().handle_packet(begin, kServer, message.bytes_of(message.packets()[0]),
-                                         session.tensors(), out);
+                                     session.tensors(), out);
     };
     if (row.mismatch) {
       tell({.code = StatusCode::kOperationMismatch,

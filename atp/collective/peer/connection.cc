@@ -109,6 +109,12 @@ bool PeerConnection::send_piece(const Source& source) {
   return true;
 }
 
+void PeerConnection::send_posted_frames() {
+  const bool may_send = piece_done_ == 0 || posted_done_ > 0;
+  while (may_send && !posted_.empty() && send_posted()) {
+  }
+}
+
 PeerConnection::End PeerConnection::send(const Source& source) {
   blocked_ = false;
   for (int i = 0; i < kMovesInARound; ++i) {

@@ -49,6 +49,8 @@ class PeerConnection {
   // Queues a frame that goes out before any further piece of a message.
   void post(Frame frame, const std::string& text = {});
   bool has_output() const { return !posted_.empty() || piece_; }
+  // Sends as many of the queued frames as the kernel takes, unless a piece has been started.
+  void send_posted_frames();
   // kIdle: the kernel takes no more for now (blocked()), or there is nothing more to send.
   End send(const Source& source);
   bool blocked() const { return blocked_; }

@@ -310,9 +310,16 @@ void PeerEngine::adopt_connections() {
 }
 
 void PeerEngine::send_all() {
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (peers_[rank].connection != nullptr) send_to(rank);
-  }
+  // From the next rank on, so that the ranks do not all fill the same one's link first.
+  const auto to_each = [this](auto&& act) {
+    for (std::size_t i = 1; i < peers_.size(); ++i) {
+      const std::size_t rank = (options_.rank + i) % peers_.size();
+      if (peers_[rank].connection != nullptr && !peers_[rank].ended) act(rank);
+    }
+  };
+  // What permits others to send comes first: it would wait behind this rank's own messages.
+  to_each([this](std::size_t rank) { peers_[rank].connection->send_posted_frames(); });
+  to_each([this](std::size_t rank) { send_to(rank); });
 }
 
 void PeerEngine::send_to(std::size_t rank) {

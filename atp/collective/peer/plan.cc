@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "atp/base/check.h"
+#include "atp/collective/peer/frame.h"
 
 namespace atp {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 // once, but the last rank of a chain waits for all others.
 constexpr std::size_t kChainFrom = 128 << 10;
 constexpr std::size_t kChainPerRank = 16 << 10;
+// A ring takes as many steps as there are ranks, so its blocks must be worth them.
+constexpr std::size_t kRingBlock = kSentAtOnceBytes;
 // Up to this many ranks send directly to each other, which takes a connection with every rank.
 constexpr std::size_t kDirectRanks = 16;
 constexpr std::size_t kGatheredSum = 8 << 10;
@@ -159,23 +162,50 @@ class Planner {
   void all_gather() {
     const ConstBytes own = request_.inputs.front();
     keep(own, request_.outputs[rank_]);
-    if (ranks_ > kDirectRanks) return pass_around(own);
     const Ref value = given(own);
+    if (ranks_ > kDirectRanks || fills_a_ring(bytes_of(request_.outputs))) {
+      return pass_around(value, 0, request_.outputs);
+    }
     for_others([&](std::size_t other) {
       send(other, 0, value);
       receive(other, 0, request_.outputs[other]);
     });
   }
 
-  void pass_around(ConstBytes own) {
-    const std::size_t next = (rank_ + 1) % ranks_;
-    const std::size_t before = (rank_ + ranks_ - 1) % ranks_;
-    Ref value = given(own);
-    for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
-      send(next, step, value);
-      const std::size_t block = (before + ranks_ - step) % ranks_;
-      value = receive(before, step, request_.outputs[block]);
+  // Rings: each rank sends to the next one only, first of its own and then what came in.
+  std::size_t next() const { return (rank_ + 1) % ranks_; }
+  std::size_t before() const { return (rank_ + ranks_ - 1) % ranks_; }
+  bool fills_a_ring(std::size_t bytes) const { return ranks_ > 2 && bytes / ranks_ > kRingBlock; }
+  bool adds_around(std::size_t bytes) const {
+    return fills_a_ring(bytes) && is_any_order(request_.kind, request_.reduction);
+  }
+  template <class Block>
+  static std::size_t bytes_of(const std::vector<Block>& blocks) {
+    std::size_t sum = 0;
+    for (const auto& block : blocks) sum += block.size();
+    return sum;
+  }
+
+  // Gives this rank's block to all, and takes theirs; `part` is the first one of its messages.
+  void pass_around(Ref own, std::uint32_t part, const std::vector<Bytes>& blocks) {
+    for (std::size_t step = 0; step + 1 < ranks_; ++step, ++part) {
+      send(next(), part, own);
+      own = receive(before(), part, blocks[(before() + ranks_ - step) % ranks_]);
     }
+  }
+
+  // Adds this rank's blocks to the sums that pass by. Block b starts at the rank after b and ends
+  // at b. Returns this rank's sum, which is in `sums`; an empty one may be anywhere.
+  Ref add_around(const std::vector<ConstBytes>& blocks, const std::vector<Bytes>& sums) {
+    Ref sum = given(blocks[before()]);
+    for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
+      send(next(), step, sum);
+      const std::size_t b = (rank_ + 2 * ranks_ - 2 - step) % ranks_;
+      const Bytes partial = scratch(blocks[b].size());
+      sum = combine({receive(before(), step, partial), given(blocks[b])},
+                    sums[b].empty() ? partial : sums[b]);
+    }
+    return sum;
   }
 
   void all_to_all() {
@@ -197,12 +227,18 @@ class Planner {
   }
 
   void reduce_scatter() {
+    if (adds_around(bytes_of(request_.inputs))) {
+      std::vector<Bytes> sums(ranks_);
+      sums[rank_] = request_.outputs.front();
+      add_around(request_.inputs, sums);
+      return;
+    }
     for_others([&](std::size_t other) { send(other, 0, given(request_.inputs[other])); });
     combine_block(request_.inputs[rank_], request_.outputs.front());
   }
 
   Bytes block(Bytes tensor, std::size_t b) const {
-    const std::size_t element = bytes_of(request_.kind);
+    const std::size_t element = atp::bytes_of(request_.kind);
     const std::size_t count = tensor.size() / element;
     const auto begin = [&](std::size_t of) {
       return (count / ranks_ * of + std::min(of, count % ranks_)) * element;
@@ -220,6 +256,13 @@ class Planner {
       const Ref own = given(copy);
       for_others([&](std::size_t other) { send(other, 0, own); });
       return;
+    }
+    if (adds_around(tensor.size())) {
+      // In place: a value arrives in a block only after what this rank sent of it has gone around.
+      std::vector<Bytes> blocks;
+      for (std::size_t b = 0; b < ranks_; ++b) blocks.push_back(block(tensor, b));
+      const Ref sum = add_around({blocks.begin(), blocks.end()}, blocks);
+      return pass_around(sum, static_cast<std::uint32_t>(ranks_), blocks);
     }
     // In place: a rank sends its sum only after it has received everything that went into it.
     for_others([&](std::size_t other) { send(other, 0, given(block(tensor, other))); });

@@ -19,12 +19,18 @@
 //   broadcast       a chain for at least 128 KiB and 16 KiB per rank; otherwise a binomial tree
 //   reduce          the same in reverse: each rank adds its own, then those of its children
 //   gather, scatter between the root and each rank
-//   all_gather      up to 16 ranks: from each to all others; otherwise around a ring
+//   all_gather      around a ring, if blocks are large or there are more than 16 ranks; otherwise
+//                   from each to all others
 //   all_to_all      from each to all others
-//   reduce_scatter  each block goes to its rank, which adds them in the order of ranks
+//   reduce_scatter  each block goes to its rank, which adds them in the order of ranks; or around a
+//                   ring, if blocks are large and the order does not matter to the bits (integers)
 //   all_reduce      up to 8 KiB and 16 ranks: from each to all others, which add in the order of
 //                   ranks; otherwise a reduce_scatter and an all_gather of its result, with the
 //                   same bits
+//
+// On links, a ring of large blocks takes 0.62 to 0.94 of the time of the exchange with all others,
+// which moves as many bytes: one flow per link is always full, several share it unevenly
+// (experiments/collectives).
 //   barrier         dissemination: in step k a message to the rank 2^k further on
 
 namespace atp {

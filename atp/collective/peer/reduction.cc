@@ -222,6 +222,10 @@ std::string_view to_string(ElementReduction reduction) {
   return index < kNames.size() ? kNames[index] : "unknown";
 }
 
+bool is_any_order(ElementKind kind, ElementReduction reduction) {
+  return is_whole_number(kind) && can_reduce(kind, reduction);
+}
+
 bool can_reduce(ElementKind kind, ElementReduction reduction) {
   switch (reduction) {
     case ElementReduction::kNone: return true;

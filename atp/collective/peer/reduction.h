@@ -48,6 +48,10 @@ std::string_view to_string(ElementReduction reduction);
 // numbers no order.
 bool can_reduce(ElementKind kind, ElementReduction reduction);
 
+// Whether the bits of a result do not depend on the order of its operands: so it is with integers,
+// which wrap around, and not with floats, whose sums are rounded (and -0 = 0, and NaNs differ).
+bool is_any_order(ElementKind kind, ElementReduction reduction);
+
 // Combines `count` elements of each operand into `out`, which may be one of them. Integers wrap
 // around; a minimum or maximum with a NaN is NaN; bool results are true or false. An average is the
 // sum divided by `ranks`.

@@ -13,8 +13,8 @@
 #include "atp/collective/shm/row_reduction.h"
 #include "atp/wire/element.h"
 
-// Compares with one host that has all ranks (which shm_transport_test.cc compares with a real network):
-// the bits are the same, however the ranks are spread over hosts.
+// Compares with one host that has all ranks (which shm_transport_test.cc compares with a real
+// network): the bits are the same, however the ranks are spread over hosts.
 
 namespace atp {
 namespace {

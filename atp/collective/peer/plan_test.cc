@@ -1,0 +1,257 @@
+#include "atp/collective/peer/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "atp/collective/testing/peers.h"
+
+// The plans of all ranks together, carried out in one thread: in every step a random value or
+// message makes a little progress. So a plan that reads what another step may have overwritten
+// gives a wrong result. Counts what each rank sends to whom.
+
+namespace atp {
+namespace {
+
+using testing::readable;
+using testing::writable;
+using Values = std::vector<std::int64_t>;
+
+class Ranks {
+ public:
+  Ranks(std::vector<PeerRequest> requests, std::uint64_t seed)
+      : requests_(std::move(requests)), random_(seed) {
+    for (std::size_t rank = 0; rank < requests_.size(); ++rank) {
+      plans_.push_back(make_plan(requests_[rank], rank, requests_.size()));
+      filled_.emplace_back(plans_.back().values.size(), 0);
+    }
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      for (std::uint32_t v = 0; v < plans_[rank].values.size(); ++v) add_steps_of(rank, v);
+    }
+  }
+
+  void run() {
+    while (!steps_.empty()) {
+      std::shuffle(steps_.begin(), steps_.end(), random_);
+      bool moved = false;
+      for (const Step& step : steps_) moved = step() || moved;
+      ASSERT_TRUE(moved) << "every step waits for another";
+      std::erase_if(steps_, [](const Step& step) { return step.done(); });
+    }
+  }
+  // Bytes by sender and receiver.
+  const std::map<std::pair<std::size_t, std::size_t>, std::size_t>& sent() const { return sent_; }
+
+ private:
+  struct Step {
+    std::function<bool()> move;
+    std::function<bool()> done;
+    bool operator()() const { return move(); }
+  };
+
+  std::size_t some_of(std::size_t bytes) {
+    const std::size_t elements = bytes / sizeof(std::int64_t);
+    return std::min(elements, 1 + random_() % (elements / 3 + 1)) * sizeof(std::int64_t);
+  }
+
+  void add_steps_of(std::size_t rank, std::uint32_t v) {
+    const PlannedValue& value = plans_[rank].values[v];
+    std::size_t& filled = filled_[rank][v];
+    switch (value.origin) {
+      case PlannedValue::Origin::kGiven: filled = value.bytes; return;
+      case PlannedValue::Origin::kReceived: return add_message(rank, value, filled);
+      case PlannedValue::Origin::kCombined: return add_combination(rank, value, filled);
+    }
+  }
+  void add_message(std::size_t to, const PlannedValue& value, std::size_t& filled) {
+    const PeerPlan& theirs = plans_[value.from];
+    const auto send = std::find_if(
+        theirs.sends.begin(), theirs.sends.end(),
+        [&](const PlannedSend& one) { return one.to == to && one.part == value.part; });
+    ASSERT_NE(send, theirs.sends.end()) << "rank " << to << " waits for rank " << value.from;
+    const PlannedValue& source = theirs.values[send->value];
+    ASSERT_EQ(source.bytes, value.bytes);
+    sent_[{value.from, to}] += value.bytes;
+    const std::size_t& there = filled_[value.from][send->value];
+    steps_.push_back({[this, &value, &source, &filled, &there] {
+                        const std::size_t bytes = some_of(there - filled);
+                        std::memcpy(value.memory + filled, source.memory + filled, bytes);
+                        filled += bytes;
+                        return bytes > 0;
+                      },
+                      [&] { return filled == value.bytes; }});
+  }
+  void add_combination(std::size_t rank, const PlannedValue& value, std::size_t& filled) {
+    const auto ready = [this, rank, &value] {
+      std::size_t least = value.bytes;
+      for (const auto operand : value.operands) least = std::min(least, filled_[rank][operand]);
+      return least;
+    };
+    steps_.push_back({[this, rank, ready, &value, &filled] {
+                        const std::size_t bytes = some_of(ready() - filled);
+                        std::vector<const std::byte*> operands;
+                        for (const auto operand : value.operands) {
+                          operands.push_back(plans_[rank].values[operand].memory + filled);
+                        }
+                        reduce_elements(requests_[rank].kind, value.reduction, operands,
+                                        plans_.size(), value.memory + filled,
+                                        bytes / sizeof(std::int64_t));
+                        filled += bytes;
+                        return bytes > 0;
+                      },
+                      [&] { return filled == value.bytes; }});
+  }
+
+  const std::vector<PeerRequest> requests_;
+  std::mt19937_64 random_;
+  std::vector<PeerPlan> plans_;
+  std::vector<std::vector<std::size_t>> filled_;  // by rank and value
+  std::vector<Step> steps_;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> sent_;
+};
+
+// Values by rank; of the tensor that a call has, or of each of its blocks.
+std::vector<Values> some_values(std::size_t ranks, std::size_t count) {
+  std::vector<Values> all;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    Values values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<std::int64_t>(i * 7919 + rank * 104'729);
+    }
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+Values sum_of(const std::vector<Values>& all) {
+  Values sum(all.front().size(), 0);
+  for (const Values& values : all) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
+bool is_ring(const Ranks& ranks, std::size_t count) {
+  return std::all_of(ranks.sent().begin(), ranks.sent().end(), [&](const auto& each) {
+    return each.first.second == (each.first.first + 1) % count;
+  });
+}
+std::size_t most_sent(const Ranks& ranks, std::size_t count) {
+  std::vector<std::size_t> by_rank(count, 0);
+  for (const auto& [path, bytes] : ranks.sent()) by_rank[path.first] += bytes;
+  return *std::max_element(by_rank.begin(), by_rank.end());
+}
+
+constexpr std::size_t kLarge = 64 * 1024 / sizeof(std::int64_t) + 1;  // of a block, in values
+
+struct Case {
+  const char* what;
+  std::size_t ranks;
+  std::size_t block;  // values
+  ElementKind kind = ElementKind::kInt64;
+  bool is_ring = false;
+};
+const std::vector<Case> kCases = {
+    {"two ranks have one link", 2, kLarge, ElementKind::kInt64, false},
+    {"small blocks go to all", 3, 100, ElementKind::kInt64, false},
+    {"blocks below the limit go to all", 4, kLarge - 2, ElementKind::kInt64, false},
+    {"large blocks go around", 3, kLarge, ElementKind::kInt64, true},
+    {"they do among more ranks", 5, kLarge, ElementKind::kInt64, true},
+    {"they do among eight ranks", 8, kLarge, ElementKind::kInt64, true},
+    {"floats are added in the order of ranks", 4, kLarge, ElementKind::kFloat64, false},
+};
+
+class Plan : public ::testing::TestWithParam<std::tuple<Case, std::uint64_t>> {
+ protected:
+  const Case& of() const { return std::get<0>(GetParam()); }
+  std::uint64_t seed() const { return std::get<1>(GetParam()); }
+  // Floats are not looked at here: only where they go.
+  void expect(const Values& found, const Values& expected) const {
+    if (of().kind != ElementKind::kInt64) return;
+    EXPECT_EQ(found, expected) << of().what;
+  }
+};
+
+TEST_P(Plan, an_all_reduce_gives_the_sum_to_all) {
+  const std::size_t n = of().ranks;
+  std::vector<Values> tensors = some_values(n, n * of().block + 1);
+  const Values expected = sum_of(tensors);
+  std::vector<PeerRequest> requests;
+  for (Values& tensor : tensors) {
+    requests.push_back({.call = PeerCall::kAllReduce,
+                        .kind = of().kind,
+                        .reduction = ElementReduction::kSum,
+                        .outputs = {writable(tensor)}});
+  }
+  Ranks ranks(std::move(requests), seed());
+  ranks.run();
+  for (const Values& tensor : tensors) expect(tensor, expected);
+  EXPECT_EQ(is_ring(ranks, n) && n > 2, of().is_ring) << of().what;
+  if (of().is_ring) {
+    EXPECT_LE(most_sent(ranks, n), 2 * (n - 1) * (of().block + 1) * sizeof(std::int64_t));
+  }
+}
+
+TEST_P(Plan, a_reduce_scatter_gives_each_its_sum_and_changes_no_input) {
+  const std::size_t n = of().ranks;
+  const std::vector<Values> tensors = some_values(n, n * of().block);
+  const std::vector<Values> before = tensors;
+  const Values expected = sum_of(tensors);
+  std::vector<Values> sums(n, Values(of().block));
+  std::vector<PeerRequest> requests;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    PeerRequest request{.call = PeerCall::kReduceScatter,
+                        .kind = of().kind,
+                        .reduction = ElementReduction::kSum,
+                        .outputs = {writable(sums[rank])}};
+    for (std::size_t b = 0; b < n; ++b) {
+      request.inputs.push_back(
+          readable(tensors[rank])
+              .subspan(sizeof(std::int64_t) * of().block * b, sizeof(std::int64_t) * of().block));
+    }
+    requests.push_back(std::move(request));
+  }
+  Ranks ranks(std::move(requests), seed());
+  ranks.run();
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(of().block * rank);
+    expect(sums[rank], Values(begin, begin + static_cast<std::ptrdiff_t>(of().block)));
+  }
+  EXPECT_EQ(tensors, before) << of().what;
+  EXPECT_EQ(is_ring(ranks, n) && n > 2, of().is_ring) << of().what;
+}
+
+// It adds nothing, so floats go around as well.
+TEST_P(Plan, an_all_gather_gives_all_blocks_to_all) {
+  const std::size_t n = of().ranks;
+  const std::vector<Values> blocks = some_values(n, of().block);
+  std::vector<std::vector<Values>> gathered(n, std::vector<Values>(n, Values(of().block)));
+  std::vector<PeerRequest> requests;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    PeerRequest request{
+        .call = PeerCall::kAllGather, .kind = of().kind, .inputs = {readable(blocks[rank])}};
+    for (Values& block : gathered[rank]) request.outputs.push_back(writable(block));
+    requests.push_back(std::move(request));
+  }
+  Ranks ranks(std::move(requests), seed());
+  ranks.run();
+  for (const auto& all : gathered) EXPECT_EQ(all, blocks) << of().what;
+  EXPECT_EQ(is_ring(ranks, n) && n > 2, of().block >= kLarge && n > 2) << of().what;
+}
+
+INSTANTIATE_TEST_SUITE_P(OfRanks, Plan,
+                         ::testing::Combine(::testing::ValuesIn(kCases),
+                                            ::testing::Range<std::uint64_t>(0, 3)),
+                         [](const auto& test) {
+                           std::string name = std::get<0>(test.param).what;
+                           std::replace(name.begin(), name.end(), ' ', '_');
+                           return name + "_" + std::to_string(std::get<1>(test.param));
+                         });
+
+}  // namespace
+}  // namespace atp
