@@ -87,20 +87,28 @@ enum class Fate { kKilled, kStopped, kAbsent, kElsewhere, kElsewhereUnseen };
 struct Case {
   const char* name;
   PeerCall call;
+  std::size_t values = 20'000;  // of a block, or of the tensor
 };
 
-const std::vector<Case> kCases{
-    {"broadcast", PeerCall::kBroadcast},  {"reduce", PeerCall::kReduce},
-    {"gather", PeerCall::kGather},        {"scatter", PeerCall::kScatter},
-    {"all_gather", PeerCall::kAllGather}, {"reduce_scatter", PeerCall::kReduceScatter},
-    {"all_to_all", PeerCall::kAllToAll},  {"all_reduce", PeerCall::kAllReduce},
-    {"barrier", PeerCall::kBarrier}};
+// Those with another number of values take another algorithm (plan.h).
+const std::vector<Case> kCases{{"broadcast", PeerCall::kBroadcast},
+                               {"reduce", PeerCall::kReduce},
+                               {"gather", PeerCall::kGather},
+                               {"scatter", PeerCall::kScatter},
+                               {"all_gather", PeerCall::kAllGather},
+                               {"all_gather", PeerCall::kAllGather, 1'000},
+                               {"reduce_scatter", PeerCall::kReduceScatter},
+                               {"reduce_scatter", PeerCall::kReduceScatter, 1'000},
+                               {"all_to_all", PeerCall::kAllToAll},
+                               {"all_reduce", PeerCall::kAllReduce},
+                               {"all_reduce", PeerCall::kAllReduce, 1'000},
+                               {"all_reduce", PeerCall::kAllReduce, 100'000},
+                               {"barrier", PeerCall::kBarrier}};
 
 class PeersLose : public ::testing::TestWithParam<Case> {
  protected:
   static constexpr std::size_t kRanks = 4;
   static constexpr std::size_t kVictim = 2;
-  static constexpr std::size_t kValues = 20'000;
 
   // The errors of the others when the victim meets its fate after a first barrier. The victim is a
   // process if it gets a signal, otherwise a thread.
@@ -117,7 +125,8 @@ class PeersLose : public ::testing::TestWithParam<Case> {
       const Status met = carry_out(peers, PeerCall::kBarrier, 0);
       if (rank == kVictim) return be_victim(peers, fate);
       // The failure may arrive before the barrier's last message.
-      errors[rank] = met.ok() ? first_error(peers, GetParam().call, kValues) : text_of(met);
+      errors[rank] =
+          met.ok() ? first_error(peers, GetParam().call, GetParam().values) : text_of(met);
     };
     group.run_all_but(child >= 0 ? kVictim : kRanks, body);
     if (child >= 0) {
@@ -139,14 +148,14 @@ class PeersLose : public ::testing::TestWithParam<Case> {
     if (fate == Fate::kElsewhere) {
       const bool is_sum = GetParam().call == PeerCall::kAllReduce;
       static_cast<void>(
-          first_error(peers, is_sum ? PeerCall::kAllToAll : PeerCall::kAllReduce, kValues));
+          first_error(peers, is_sum ? PeerCall::kAllToAll : PeerCall::kAllReduce, 20'000));
       return;
     }
     if (fate == Fate::kElsewhereUnseen) {
       // Neither rank has sent anything that would show the mismatch.
       const bool is_barrier = GetParam().call == PeerCall::kBarrier;
       static_cast<void>(
-          first_error(peers, is_barrier ? PeerCall::kBroadcast : PeerCall::kBarrier, kValues));
+          first_error(peers, is_barrier ? PeerCall::kBroadcast : PeerCall::kBarrier, 20'000));
       return;
     }
     while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
@@ -194,7 +203,7 @@ TEST_P(PeersLose, a_rank_that_waits_in_something_else_and_all_others_are_told_wh
 
 INSTANTIATE_TEST_SUITE_P(in, PeersLose, ::testing::ValuesIn(kCases),
                          [](const ::testing::TestParamInfo<Case>& test) {
-                           return std::string(test.param.name);
+                           return test.param.name + ("_of_" + std::to_string(test.param.values));
                          });
 
 TEST(PeersFailure, a_gather_and_a_scatter_of_one_size_are_both_described_with_that_size) {
