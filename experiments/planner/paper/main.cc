@@ -14,15 +14,15 @@
 #include "experiments/planner/paper/paper_rows.h"
 
 // The figures and tables of the paper that need no GPU: the paper's numbers, the planner's, and why
-// they differ. With --out also the plots of docs/plan/planner.md.
+// they differ. With --out also the tables that experiments/planner/paper_plots.py draws.
 
 namespace atp {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
   build/release/bin/planner_paper
-  build/release/bin/planner_paper --out docs/plan/planner
-      with the plots)";
+  build/release/bin/planner_paper --out out/planner
+      with a table for each plot)";
 
 struct PaperOptions {
   bool csv = false;
@@ -46,14 +46,14 @@ void print_csv(const std::vector<paper::Row>& rows) {
   fmt::print("{}", table.csv());
 }
 
-void write_plots(const std::string& folder) {
+void write_plot_tables(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw CommandError(fmt::format("cannot create {}: {}", folder, error.message()));
-  for (const paper::Plot& plot : paper::plots()) {
-    const std::string path = folder + "/" + plot.file;
+  for (const paper::PlotTable& plot : paper::plot_tables()) {
+    const std::string path = folder + "/" + plot.name + ".csv";
     std::ofstream file(path, std::ios::binary);
-    file << plot.svg;
+    file << plot.table.csv();
     file.close();
     if (!file) throw CommandError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
@@ -66,7 +66,7 @@ void run_paper(const PaperOptions& options) {
   } else {
     print_for_people(rows);
   }
-  if (!options.folder.empty()) write_plots(options.folder);
+  if (!options.folder.empty()) write_plot_tables(options.folder);
 }
 
 int run_program(const std::vector<std::string>& arguments) {
@@ -75,7 +75,8 @@ int run_program(const std::vector<std::string>& arguments) {
   program.footer(kExamples);
   PaperOptions options;
   program.add_flag("--csv", options.csv, "Print CSV");
-  program.add_option("--out", options.folder, "Also write the plots into this folder as SVG")
+  program
+      .add_option("--out", options.folder, "Also write the plots' tables into this folder, as CSV")
       .type_name("DIR");
   program.callback([&options] { run_paper(options); });
   try {

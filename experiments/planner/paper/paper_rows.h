@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "atp/cli/command/text_table.h"
-#include "experiments/planner/paper/chart.h"
 
 // The paper's number, ours, and the reason for a difference, for every figure and table that needs
 // no GPU. The planner computes "ours" on request.
@@ -31,10 +30,11 @@ std::vector<Row> all_rows();
 // The values of Fig. 12 by number of devices.
 TextTable figure_12_table();
 
-struct Plot {
-  std::string file;  // "fig12.svg"
-  std::string svg;
+// What experiments/planner/paper_plots.py draws.
+struct PlotTable {
+  std::string name;  // "fig12"
+  TextTable table;
 };
-std::vector<Plot> plots();
+std::vector<PlotTable> plot_tables();
 
 }  // namespace atp::paper
