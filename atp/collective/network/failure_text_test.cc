@@ -161,12 +161,12 @@ TEST(FailureText, SaysWhatANarrowPathCarries) {
             "(MTU), and a fragment of 2 values makes one of 84: raise the path's MTU");
 }
 
-TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {
+TEST(FailureText, NamesTheRankOfAColocatedServer) {
   FailureContext context{.rank = 2, .world_size = 4, .route = {kServer}};
   context.server_rank = Rank{1};
   EXPECT_EQ(failure_text({.code = FailureCode::kServerLost, .endpoint = kServer}, context),
-            "server 10.0.0.9:5500 does not answer (silent for 5 s): it is the server in the "
-            "process of rank 1; has rank 1 ended?");
+            "server 10.0.0.9:5500 does not answer (silent for 5 s): it is the colocated "
+            "server of rank 1; has rank 1 ended?");
 }
 
 TEST(FailureText, NamesTheHostsOfRanksAndTheCauseThatOneGave) {
