@@ -195,12 +195,12 @@ ALLOWED = {
     ],
     "tests": ["atp/**"],
     "fuzz": ["atp/**"],
-    "models": ["atp/**"],
+    "explore": ["atp/**"],
     "examples": ["atp/**"],
     "experiments": ["atp/**"],
 }
 # Only tests and the like may include headers of the program.
-MAY_INCLUDE_CLI = {"atp/cli/**", "tests", "fuzz", "experiments", "models"}
+MAY_INCLUDE_CLI = {"atp/cli/**", "tests", "fuzz", "experiments", "explore"}
 
 PURE = ["atp/wire", "atp/core"]
 IMPURE_HEADERS = set(

@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-FOLDERS = ("atp", "experiments", "models", "python", "tests")
+FOLDERS = ("atp", "experiments", "explore", "python", "tests")
 # clang-format keeps whatever is at namespace scope in the first column.
 OPENED = re.compile(r"(?:inline )?namespace(?: ([\w:]+))? \{")
 CLOSED = re.compile(r"\}  // namespace")

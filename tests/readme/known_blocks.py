@@ -165,7 +165,7 @@ SIMULATOR = {
 }
 
 EXPLORATION = {
-    "build/release/bin/atp_models --list": Here(smaller=(("20000000", "20000"),), ends_with=1),
+    "build/release/bin/atp_explore --list": Here(smaller=(("20000000", "20000"),), ends_with=1),
 }
 
 ACCURACY = {

@@ -60,7 +60,7 @@ def test_inward_includes_pass(tmp_path):
         pytest.param("atp/nowhere/x.cc", "#include <vector>", id="unknown component"),
         pytest.param("atp/core/x.cc", "#  include <thread>", id="no thread in core"),
         pytest.param("atp/cli/x.h", "#include <nlohmann/json.hpp>", id="json in a header"),
-        pytest.param("models/x.h", "#include <xxhash.h>", id="xxhash in a header"),
+        pytest.param("explore/x.h", "#include <xxhash.h>", id="xxhash in a header"),
         pytest.param("atp/wire/x.h", "#include <iostream>", id="no stream in wire"),
         pytest.param("atp/core/x.cc", "auto t = std::chrono::steady_clock::now();", id="no clock"),
     ],
