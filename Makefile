@@ -116,7 +116,7 @@ bench:
 	@tools/setup --bench
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
-	@$(venv_python) -m bench $(ARGS)
+	@$(venv_python) -m experiments.bench $(ARGS)
 
 papers:
 	@echo "papers: set up, build, and run the papers' figures and tables (for ARGS see python -m experiments.papers --help)"

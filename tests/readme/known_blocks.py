@@ -148,7 +148,7 @@ PERFORMANCE = {
         # The shell's own, as a bare machine has no other.
         smaller=(("/usr/bin/time", "time"), ("--lanes N", "--lanes 2"), ("-n 20 -w 3", "-n 2 -w 1"))
     ),
-    ".venv/bin/python -m bench --without-mpi": By("tests/bench/test_bench.py"),
+    ".venv/bin/python -m experiments.bench --without-mpi": By("tests/experiments/test_bench.py"),
 }
 
 PLANNER = {

@@ -79,7 +79,7 @@ def options():
         text = commands.help_of_atp(*path)
         return text + "".join(of((*path, name)) for name in commands.subcommands(path))
 
-    folders = ("bench", "experiments", "explore", "tools", "examples")
+    folders = ("experiments", "explore", "tools", "examples")
     names = [name for name in tracked() if name.startswith(folders)]
     texts = [(REPOSITORY / name).read_text(errors="ignore") for name in names]
     return commands.options_in("\n".join([of(()), *texts]))
@@ -113,7 +113,7 @@ FOREIGN_NAMES = {"ddp_backend", "snake_case", "kConstant", "timeout_us", "best_c
 OURS = re.compile(r"\bATP_\w*[A-Z0-9]\b")
 FILE = re.compile(r"[\w./*-]+\.(cc|h|c|py|md|yaml|json|toml|txt|cmake|supp)")
 FOLDER = re.compile(
-    r"(atp|bench|cmake|docs|examples|experiments|explore|fuzz|lab|python|tests|tools)(/[\w.*-]+)+/?"
+    r"(atp|cmake|docs|examples|experiments|explore|fuzz|lab|python|tests|tools)(/[\w.*-]+)+/?"
 )
 
 

@@ -1,4 +1,4 @@
-// A rank of Open MPI: runs float32 all-reduces for bench/conductor.py and checks each result.
+// A rank of Open MPI: runs float32 all-reduces for conductor.py and checks each result.
 //
 //   mpirun ... openmpi_rank SOCKET JOB
 
@@ -87,7 +87,7 @@ struct Rank {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "openmpi_rank SOCKET JOB, started by bench/openmpi.py\n");
+    std::fprintf(stderr, "openmpi_rank SOCKET JOB, started by experiments/bench/openmpi.py\n");
     return 2;
   }
   MPI_Init(&argc, &argv);

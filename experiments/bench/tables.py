@@ -7,7 +7,7 @@ import subprocess
 
 import torch
 
-from bench.ways import BASELINE
+from experiments.bench.ways import BASELINE
 from experiments.report import REPOSITORY
 
 MIB = 1 << 20

@@ -4,10 +4,10 @@ import statistics
 import sys
 from pathlib import Path
 
-from bench import openmpi
-from bench.conductor import Conductor, RankFailed
-from bench.place import kinds, network_of, ways_of
-from bench.ways import WAYS, bound_s
+from experiments.bench import openmpi
+from experiments.bench.conductor import Conductor, RankFailed
+from experiments.bench.place import kinds, network_of, ways_of
+from experiments.bench.ways import WAYS, bound_s
 from experiments.report import REPOSITORY
 from lab.ranks import KEEP_MEMORY, environment
 

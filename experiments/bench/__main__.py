@@ -1,6 +1,6 @@
 """Times all-reduces over atp, Gloo and Open MPI's ring alternately on equal links: `make bench`.
 
-    .venv/bin/python -m bench [--short] [--only NAME,...] [--without-mpi] [FOLDER]
+    .venv/bin/python -m experiments.bench [--short] [--only NAME,...] [--without-mpi] [FOLDER]
 
 Each rank is a process in its own network namespace, whose link is shaped in both directions. All
 implementations alternate (A, B, A, B, ...). Each is timed from a common instant until the last
@@ -14,18 +14,18 @@ import sys
 import tempfile
 import time
 
-from bench import openmpi, pictures, tables
-from bench.measure import measure
-from bench.workloads import FULL, SHORT
+from experiments.bench import openmpi, pictures, tables
+from experiments.bench.measure import measure
+from experiments.bench.workloads import FULL, SHORT
 from lab.requirements import missing
 from lab.results import results_folder
 
 
 def make_parser():
     parser = argparse.ArgumentParser(
-        prog="python -m bench",
+        prog="python -m experiments.bench",
         description=__doc__.splitlines()[0],
-        epilog="example: python -m bench --only gigabit-4,host-4 /tmp/results",
+        epilog="example: python -m experiments.bench --only gigabit-4,host-4 /tmp/results",
     )
     parser.add_argument(
         "folder",

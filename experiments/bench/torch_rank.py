@@ -1,5 +1,4 @@
-"""A rank of torch: runs all-reduces over atp and Gloo for bench/conductor.py, and checks each
-result.
+"""A rank of torch: runs all-reduces over atp and Gloo for conductor.py, and checks each result.
 
 RANK=... WORLD_SIZE=... [ATP_ROUTE=...] torch_rank.py SOCKET JOB WAY,...
 """
@@ -13,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 import atp.torch
-from bench.ways import FLOAT32_BYTES, WAYS
+from experiments.bench.ways import FLOAT32_BYTES, WAYS
 
 # Numbers that differ between elements and have exact sums in every format.
 PATTERN = 31

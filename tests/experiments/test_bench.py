@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.conductor import Conductor, RankFailed
-from bench.ways import bound_s
-from bench.workloads import FULL, SHORT, Workload
+from experiments.bench.conductor import Conductor, RankFailed
+from experiments.bench.ways import bound_s
+from experiments.bench.workloads import FULL, SHORT, Workload
 from tests.pages import command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 def run_bench(*words):
     return subprocess.run(
-        [sys.executable, "-m", "bench", *map(str, words)],
+        [sys.executable, "-m", "experiments.bench", *map(str, words)],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -53,9 +53,9 @@ def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
 def test_the_command_of_docs_performance_md_names_workloads_of_equal_links():
     """It would measure for hours; the short form measures such a workload, too."""
     program, *words = command(
-        "docs/results/performance.md", ".venv/bin/python -m bench --without-mpi"
+        "docs/results/performance.md", ".venv/bin/python -m experiments.bench --without-mpi"
     )
-    assert (program, words[:2]) == (sys.executable, ["-m", "bench"])
+    assert (program, words[:2]) == (sys.executable, ["-m", "experiments.bench"])
     done = run_bench(*words[2:], "--list")
     assert done.returncode == 0, done.stderr
     listed = [line.partition(":")[0] for line in done.stdout.splitlines()]

@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from bench.ways import WAYS
+from experiments.bench.ways import WAYS
 from experiments.report import BUILD
 from lab.network import Network
 
