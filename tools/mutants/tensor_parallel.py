@@ -138,7 +138,7 @@ _PLANTED = [
     ),
     Planted(
         "the ranks of a column drop different values",
-        "randomness.py",
+        "dropout.py",
         "draws = randomness.of_rank if self._mesh.splits_tokens else randomness.of_column",
         "draws = randomness.of_rank",
         "test_randomness.py::test_masks_are_the_same_in_a_column_and_differ_elsewhere",

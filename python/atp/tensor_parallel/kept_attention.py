@@ -21,6 +21,7 @@ from atp.tensor_parallel.attention import (
 )
 from atp.tensor_parallel.block_tokens import BlockTokens, change_hidden_state
 from atp.tensor_parallel.conjugates import Hop, arrive, depart
+from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.linear import (
     ATPLinear,
     column_steps,
@@ -30,7 +31,6 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
 from atp.tensor_parallel.precision import as_autocast_does
-from atp.tensor_parallel.randomness import ATPDropout
 
 __all__ = ["COUNTS_OF_HEADS", "keep_attention"]
 

@@ -15,11 +15,11 @@ from torch import nn
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.block_tokens import name_of_blocks, share_tokens
 from atp.tensor_parallel.difference import counted
+from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.dtensors import check_placements, distribute
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
-from atp.tensor_parallel.randomness import ATPDropout
 from atp.tensor_parallel.roles import KeptAttentionRole, Plan, Role
 from atp.tensor_parallel.unchanged import is_like_transformers
 from atp.tensor_parallel.watch import watch_first_runs

@@ -12,15 +12,11 @@ activation checkpointing, which restores the generator, draws the same masks aga
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
 
-if TYPE_CHECKING:
-    from atp.tensor_parallel.mesh import Mesh
-
-__all__ = ["ATPDropout", "Randomness", "generators_of"]
+__all__ = ["Randomness", "generators_of"]
 
 
 class Randomness:
@@ -100,23 +96,3 @@ def _generator_of(device: torch.device) -> torch.Generator:
 def _mixed(*numbers: int) -> int:
     digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-class ATPDropout(nn.Module):
-    """Dropout of [..., h/d2], the residual stream and its summands: the same in a column, whose
-    ranks hold copies; with sequence parallelism different on each rank, as their tokens are."""
-
-    def __init__(self, p: float, mesh: "Mesh"):
-        super().__init__()
-        self.p, self._mesh = p, mesh
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.training or self.p == 0:
-            return x
-        randomness = self._mesh.randomness
-        draws = randomness.of_rank if self._mesh.splits_tokens else randomness.of_column
-        with draws(x.device):
-            return nn.functional.dropout(x, self.p)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.attention import ATPAttention, Core, HeadCounts, causal_attention
+from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions, vocabulary_part
 from atp.tensor_parallel.feed_forward import ATPFeedForward
 from atp.tensor_parallel.head import ATPHead
@@ -16,7 +17,6 @@ from atp.tensor_parallel.likeness import features_of, is_conv1d, is_rms_norm
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
-from atp.tensor_parallel.randomness import ATPDropout
 
 __all__ = [
     "AttentionRole",
