@@ -201,7 +201,7 @@ TRANSFORMERS = {
 TORCH = {
     "import torch.distributed as dist": By("python/tests/test_page.py"),
     "model = DistributedDataParallel(model)": By("python/tests/test_page.py"),
-    "model.register_comm_hook(None, atp.torch.hierarchical_hook(intra_group, inter_group))": By(
+    "model.register_comm_hook(None, atp.torch.two_level_hook(intra_group, inter_group))": By(
         "python/tests/test_page.py"
     ),
     "atp.torch.digest()": By("python/tests/test_page.py"),

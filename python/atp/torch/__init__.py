@@ -34,19 +34,19 @@ if ".".join(torch.__version__.split(".")[:2]) != TORCH_SERIES:
 
 import atp.torch._backend  # noqa: E402, F401 (raises an error if the extension is missing)
 from atp._register import register  # noqa: E402
-from atp.torch._hierarchical_hook import hierarchical_hook  # noqa: E402
 from atp.torch._hooks import ddp_hook, int16_hook  # noqa: E402
 from atp.torch._options import Options  # noqa: E402
 from atp.torch._stats import digest, stats, write_flight_records  # noqa: E402
+from atp.torch._two_level_hook import two_level_hook  # noqa: E402
 
 __all__ = [
     "Options",
     "ddp_hook",
     "digest",
-    "hierarchical_hook",
     "int16_hook",
     "register",
     "stats",
+    "two_level_hook",
     "write_flight_records",
 ]
 

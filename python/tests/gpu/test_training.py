@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 import atp.torch
 
 from ..test_ddp import make_model
-from ..test_hierarchical_hook import Uneven, gradients, grid
+from ..test_two_level_hook import Uneven, gradients, grid
 
 RANKS = 4
 
@@ -70,13 +70,13 @@ def test_the_weights_are_equal_on_all_ranks_and_close_to_the_cpus(ranks, kind, a
 
 
 @pytest.mark.parametrize("inside, hosts, intra", [(1, 3, "nccl"), (2, 2, "gloo"), (2, 2, "atp")])
-def test_the_hierarchical_hook_averages_gradients(ranks, inside, hosts, intra):
+def test_the_two_level_hook_averages_gradients(ranks, inside, hosts, intra):
     """NCCL accepts only one rank per GPU."""
 
     def body(rank):
         hooked = DistributedDataParallel(Uneven().cuda(), bucket_cap_mb=0.01)
         groups = grid(rank, inside, hosts, intra)
-        hooked.register_comm_hook(None, atp.torch.hierarchical_hook(*groups))
+        hooked.register_comm_hook(None, atp.torch.two_level_hook(*groups))
         gloo = dist.new_group(backend="gloo")
         plain = DistributedDataParallel(Uneven(), process_group=gloo, bucket_cap_mb=0.01)
         found = gradients(hooked, rank, device="cuda")

@@ -1,11 +1,15 @@
 """A communication hook for hosts of several ranks: each host sends a bucket only once.
 
     # intra: the ranks of this rank's host; inter: one rank per host, all at the same position
-    model.register_comm_hook(None, atp.torch.hierarchical_hook(intra, inter))
+    model.register_comm_hook(None, atp.torch.two_level_hook(intra, inter))
 
 A host of L ranks sends a bucket once instead of L times: a reduce-scatter in the host gives each of
 its ranks one share of the host's sum, an all-reduce sums the shares between the hosts, and an
 all-gather in the host collects the average.
+
+Use it for gradients on GPUs: NCCL sums them within the host, and only a rank's share is copied to
+the CPU. Gradients on the CPU do not need it: by default a host sends every sum only once, with the
+same bits as if each rank sent its own (Options.hierarchy).
 """
 
 import dataclasses
@@ -19,10 +23,10 @@ import torch.distributed as dist
 
 from atp.torch._stats import backend_of
 
-__all__ = ["hierarchical_hook"]
+__all__ = ["two_level_hook"]
 
 
-def hierarchical_hook(
+def two_level_hook(
     intra_group: dist.ProcessGroup, inter_group: dist.ProcessGroup
 ) -> Callable[[object, dist.GradBucket], torch.futures.Future[torch.Tensor]]:
     """Returns a hook that averages a bucket within each host first, then its shares between hosts.
@@ -42,7 +46,7 @@ def hierarchical_hook(
     """
     if intra_group is None or inter_group is None:
         raise ValueError(
-            "hierarchical_hook needs intra_group and inter_group, but found None for one of them"
+            "two_level_hook needs intra_group and inter_group, but found None for one of them"
         )
     _check(intra_group, inter_group)
     pipeline = _Pipeline(intra_group, inter_group)
@@ -130,7 +134,7 @@ class _Pipeline:
         whole = bucket.buffer()
         if whole.layout != torch.strided:
             raise ValueError(
-                f"hierarchical_hook needs dense gradients, but found {whole.layout}: use "
+                f"two_level_hook needs dense gradients, but found {whole.layout}: use "
                 "atp.torch.ddp_hook"
             )
         on_cpu = whole.device.type == "cpu"

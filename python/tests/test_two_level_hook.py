@@ -1,4 +1,4 @@
-"""atp.torch.hierarchical_hook: averages within hosts first, and between hosts by shares."""
+"""atp.torch.two_level_hook: averages within hosts first, and between hosts by shares."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_gradients_are_the_averages(ranks, inside, hosts, backends):
     def body(rank):
         hooked = DistributedDataParallel(Uneven(), bucket_cap_mb=0.01)
         groups = grid(rank, inside, hosts, *backends)
-        hooked.register_comm_hook(None, atp.torch.hierarchical_hook(*groups))
+        hooked.register_comm_hook(None, atp.torch.two_level_hook(*groups))
         plain = DistributedDataParallel(
             Uneven(), process_group=dist.new_group(backend="gloo"), bucket_cap_mb=0.01
         )
@@ -82,7 +82,7 @@ def test_a_model_trains_with_accumulated_gradients_and_unused_parameters(ranks):
     def body(rank):
         groups = grid(rank)
         models = []
-        for hook in (atp.torch.hierarchical_hook(*groups), atp.torch.ddp_hook):
+        for hook in (atp.torch.two_level_hook(*groups), atp.torch.ddp_hook):
             model = DistributedDataParallel(make_model(), find_unused_parameters=True)
             model.register_comm_hook(None, hook)
             models.append(model)
@@ -101,7 +101,7 @@ def test_a_small_layer_next_to_a_large_one_keeps_its_gradient(ranks):
         model = torch.nn.ModuleList([large, small])
         model.forward = lambda x: large(x) + 1e-9 * small(x)
         wrapped = DistributedDataParallel(model)
-        wrapped.register_comm_hook(None, atp.torch.hierarchical_hook(*grid(rank)))
+        wrapped.register_comm_hook(None, atp.torch.two_level_hook(*grid(rank)))
         x = torch.randn(8, 40, generator=torch.Generator().manual_seed(rank))
         wrapped(x).sum().backward()
         return large.weight.grad, small.weight.grad
@@ -116,7 +116,7 @@ def test_groups_that_do_not_form_a_grid_are_refused(ranks):
         everyone, again = (dist.new_group(backend="gloo") for _ in range(2))
         for inter, what in ((again, "be in both"), (None, "found None")):
             with pytest.raises(ValueError, match=what):
-                atp.torch.hierarchical_hook(everyone, inter)
+                atp.torch.two_level_hook(everyone, inter)
 
     ranks.run(2, body)
 
@@ -127,7 +127,7 @@ def test_hosts_of_different_sizes_are_refused_at_every_rank(ranks):
         inter = [dist.new_group(members, backend="gloo") for members in ([0, 3], [1, 4], [2])]
         mine = intra[rank // 3], inter[rank % 3]
         with pytest.raises(ValueError, match="must have the same number of ranks, but found"):
-            atp.torch.hierarchical_hook(*mine)
+            atp.torch.two_level_hook(*mine)
 
     ranks.run(5, body)
 
@@ -137,7 +137,7 @@ def test_groups_without_all_of_the_models_ranks_are_refused(ranks):
         model = DistributedDataParallel(torch.nn.Linear(3, 2))
         intra = [dist.new_group(members, backend="gloo") for members in ([0, 1], [2, 3])]
         inter = [dist.new_group([member], backend="gloo") for member in range(4)]
-        hook = atp.torch.hierarchical_hook(intra[rank // 2], inter[rank])
+        hook = atp.torch.two_level_hook(intra[rank // 2], inter[rank])
         model.register_comm_hook(None, hook)
         with pytest.raises(ValueError, match="the model's 4 ranks, but found an intra_group of 2"):
             model(torch.ones(1, 3)).sum().backward()
@@ -149,7 +149,7 @@ def test_groups_without_all_of_the_models_ranks_are_refused(ranks):
 def test_gradients_of_other_types(ranks, dtype):
     def body(rank):
         model = DistributedDataParallel(torch.nn.Linear(5, 3, bias=False, dtype=dtype))
-        model.register_comm_hook(None, atp.torch.hierarchical_hook(*grid(rank)))
+        model.register_comm_hook(None, atp.torch.two_level_hook(*grid(rank)))
         model(torch.full((1, 5), 1.0 + rank, dtype=dtype)).sum().backward()
         return model.module.weight.grad.unique().tolist()
 
@@ -160,7 +160,7 @@ def test_a_rank_that_dies_between_hosts_ends_the_others_backward_pass(ranks):
     def body(rank):
         groups = grid(rank, intra_backend="atp")
         model = DistributedDataParallel(Uneven(), bucket_cap_mb=0.01)
-        model.register_comm_hook(None, atp.torch.hierarchical_hook(*groups))
+        model.register_comm_hook(None, atp.torch.two_level_hook(*groups))
         gradients(model, rank, steps=1)
         if rank == 3:
             os.kill(os.getpid(), signal.SIGKILL)
