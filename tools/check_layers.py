@@ -175,7 +175,7 @@ ALLOWED = {
         "atp/cli/command",
     ],
     "atp/cli/plan": ["atp/base", "atp/planner", "atp/config/**", "atp/cli/command"],
-    "atp/cli/help": ["atp/config/text", "atp/cli/command"],
+    "atp/cli/help": ["atp/base", "atp/config/text", "atp/cli/command"],
     "atp/cli": [
         "atp/wire",
         "atp/config/text",

@@ -2,55 +2,32 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
 
 #include "atp/base/nearest_name.h"
+#include "atp/base/variables.h"
 
 namespace atp {
 namespace {
 
 constexpr std::string_view kPrefix = "ATP_";
 
-// Those of docs/use/variables.md, except those of tests (tests/readme/test_variables.py).
-constexpr std::array<std::string_view, 27> kNames = {"ATP_ALGORITHM",
-                                                     "ATP_COLOCATED_SERVER",
-                                                     "ATP_CONGESTION",
-                                                     "ATP_DIGEST",
-                                                     "ATP_DIGEST_EVERY",
-                                                     "ATP_EXACT",
-                                                     "ATP_FLIGHT_RECORDER",
-                                                     "ATP_HIERARCHY",
-                                                     "ATP_FLIGHT_RECORDER_SIZE",
-                                                     "ATP_HOST_MEMORY",
-                                                     "ATP_HOST_RANKS",
-                                                     "ATP_INCARNATION",
-                                                     "ATP_JOB",
-                                                     "ATP_JOIN_TIMEOUT",
-                                                     "ATP_KEY_FILE",
-                                                     "ATP_METRICS",
-                                                     "ATP_OVERFLOW",
-                                                     "ATP_PORT_RANGE",
-                                                     "ATP_PYTHON",
-                                                     "ATP_ROUTE",
-                                                     "ATP_SCALE",
-                                                     "ATP_SOCKET_IFNAME",
-                                                     "ATP_TIMEOUT",
-                                                     "ATP_VALUES_PER_FRAGMENT",
-                                                     "ATP_EXPECTED_TIMES",
-                                                     "ATP_WILLS",
-                                                     "ATP_WIRE"};
+// Without the prefix, so that it does not count as letters that agree.
+std::vector<std::string_view> known_endings() {
+  std::vector<std::string_view> endings;
+  for (const Variable& each : variables()) {
+    if (!each.name.starts_with(kPrefix) || each.readers == kTests) continue;
+    endings.push_back(each.name.substr(kPrefix.size()));
+  }
+  return endings;
+}
 
 }  // namespace
 
 std::vector<std::string> misspelt_variables(const char* const* environment) {
-  // Without the prefix, so that it does not count as letters that agree.
-  std::array<std::string_view, kNames.size()> endings;
-  std::transform(kNames.begin(), kNames.end(), endings.begin(),
-                 [](std::string_view name) { return name.substr(kPrefix.size()); });
+  const std::vector<std::string_view> endings = known_endings();
   std::vector<std::string> found;
   for (; *environment != nullptr; ++environment) {
     const std::string_view setting = *environment;

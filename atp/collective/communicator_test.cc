@@ -272,7 +272,8 @@ TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
   in_parallel(kRanks - 1, [&](std::size_t rank) {
     std::vector<float> tensor(1000);
     EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, {.timeout = 2500ms}).wait()),
-              "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 (127.0.0.1) has not "
+              "all_reduce #0 (1,000 values): not ended within its timeout of 2.5 s: rank 3 "
+              "(127.0.0.1) has not "
               "contributed; rank " +
                   std::to_string(rank) + " waits for the exact sum of 1,000 float32 values");
     EXPECT_EQ(communicators[rank]->failure_kind(), FailureKind::kTimeout);

@@ -111,7 +111,6 @@ Result<bool> LeaderUplink::agree(bool mine, const CommunicatorOptions& options) 
   const AllReduceOptions asked{
       .reduction = Reduction::kMax,
       .timeout = left_to_join(options),
-      .timeout_is_total = true,
       .on_done = [against](const Status&) {},  // after an interruption, too, it writes there
   };
   const Status ended =
@@ -125,7 +124,8 @@ void LeaderUplink::combine(const Words& words, std::function<void(bool)> ended) 
   AllReduceOptions options{.reduction = words.reduction,
                            .tag = words.tag,
                            .part_of = words.of,
-                           .timeout = words.timeout};
+                           .timeout = words.timeout,
+                           .timeout_is_total = false};
   options.on_done = [this, ended = std::move(ended)](const Status& status) {
     if (!status) note(communicator_->failure().value_or(status.error().message));
     ended(status.ok());

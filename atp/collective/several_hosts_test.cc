@@ -243,7 +243,7 @@ TEST(SeveralHosts, NameARankThatHasNotCalledAtTheDeadline) {
   std::vector<float> tensor(1000, 1);
   errors[3] = message(hosts[3]->all_reduce(tensor).wait());
   for (const std::string& error : errors) {
-    EXPECT_THAT(error, AllOf(HasSubstr("no progress for 2 s: rank 3 (process "),
+    EXPECT_THAT(error, AllOf(HasSubstr("not ended within its timeout of 2 s: rank 3 (process "),
                              HasSubstr("has not called all_reduce #0 (1,000 values)")));
   }
 }
@@ -409,14 +409,15 @@ TEST(SeveralHosts, NameALeaderThatIsKilled) {
 TEST(SeveralHosts, NameARankThatIsStoppedOnAnyOfThem) {
   const Ends ends = errors_when(1, SIGSTOP, milliseconds(5));
   for (const auto& [rank, error] : ends.errors) {
-    EXPECT_THAT(error, HasSubstr("no progress for 2 s: rank 1 " + ends.process + " is stopped"));
+    EXPECT_THAT(error, HasSubstr("not ended within its timeout of 2 s: rank 1 " + ends.process +
+                                 " is stopped"));
   }
 }
 
 TEST(SeveralHosts, NameALeaderThatIsStopped) {
   const Ends ends = errors_when(2, SIGSTOP, milliseconds(5));
-  EXPECT_THAT(ends.errors.at(3),
-              HasSubstr("no progress for 2 s: rank 2 " + ends.process + " is stopped"));
+  EXPECT_THAT(ends.errors.at(3), HasSubstr("not ended within its timeout of 2 s: rank 2 " +
+                                           ends.process + " is stopped"));
   EXPECT_THAT(ends.said.at(3), HasSubstr("waiting for 1 s: rank 2 " + ends.process + " is stopped"))
       << "although it may wait for the network";
   for (const std::size_t rank : {0U, 1U}) {

@@ -87,8 +87,8 @@ TEST(ShmTransport, NamesARankThatIsStopped) {
     pid_t pid = 0;
     for (const std::string& error :
          errors_when_rank_1_gets(SIGSTOP, milliseconds(5), count, &pid)) {
-      EXPECT_THAT(error, HasSubstr("no progress for 2 s: rank 1 (process " + std::to_string(pid) +
-                                   ") is stopped"));
+      EXPECT_THAT(error, HasSubstr("not ended within its timeout of 2 s: rank 1 (process " +
+                                   std::to_string(pid) + ") is stopped"));
     }
   }
 }

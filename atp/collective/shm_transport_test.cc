@@ -339,7 +339,7 @@ TEST(ShmTransport, NamesARankThatHasNotCalledAtTheDeadline) {
     const AllReduceOptions options{.timeout = seconds(2), .here = rank == 0};
     const std::string error = message(communicators[rank]->all_reduce(tensor, options).wait());
     if (rank != 2) others.count_down();
-    EXPECT_THAT(error, AllOf(HasSubstr("no progress for 2 s: rank 2 (process "),
+    EXPECT_THAT(error, AllOf(HasSubstr("not ended within its timeout of 2 s: rank 2 (process "),
                              HasSubstr("has not called all_reduce #0 (1,000 values)")));
   });
 }

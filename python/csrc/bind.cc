@@ -4,15 +4,18 @@
 
 #include <array>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "atp/base/interrupt.h"
 #include "atp/base/variable_names.h"
+#include "atp/base/variables.h"
 #include "atp/collective/hierarchy.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
@@ -126,21 +129,15 @@ NumberFormat number_format(const std::string& name) {
   return NumberFormat::kExact;
 }
 
-CongestionPolicy congestion_policy(const std::string& name) {
-  if (name == "none") return CongestionPolicy::kNone;
-  if (name == "paper") return CongestionPolicy::kPaper;
-  TORCH_CHECK_VALUE(name == "aimd", "\"", name, "\" is not \"aimd\", \"none\" or \"paper\"");
-  return CongestionPolicy::kAimd;
-}
-
 // A group of one needs no network and no route; a given route must still be valid.
 c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
-    const std::string& congestion, bool digest, std::uint64_t digest_every, bool host_memory,
-    const std::vector<std::size_t>& host_of, const std::string& job_keys,
-    std::shared_ptr<Interruption> interruption, std::shared_ptr<RecordedGroup> recorded) {
+    const std::string& overflow, const std::string& congestion, bool digest,
+    std::uint64_t digest_every, bool host_memory, const std::vector<std::size_t>& host_of,
+    const std::string& job_keys, std::shared_ptr<Interruption> interruption,
+    std::shared_ptr<RecordedGroup> recorded) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -154,7 +151,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
     options.values_per_fragment = values_per_fragment;
-    options.congestion = congestion_policy(congestion);
+    options.congestion = congestion_of(congestion);
+    options.overflow = overflow_of(overflow);
     options.number_format = number_format(numbers);
     options.digest = digest;
     options.digest_every = digest_every;
@@ -379,6 +377,36 @@ void define_reconfigurable_group(py::module_& module) {
 }
 #endif
 
+// The rows of the table; their types, ranges and texts are nowhere else.
+void define_variables(py::module_& module) {
+  py::enum_<VariableKind>(module, "VariableKind")
+      .value("TEXT", VariableKind::kText)
+      .value("CHOICE", VariableKind::kChoice)
+      .value("SWITCH", VariableKind::kSwitch)
+      .value("WHOLE", VariableKind::kWhole)
+      .value("SECONDS", VariableKind::kSeconds);
+  py::class_<Variable>(module, "Variable")
+      .def_readonly("name", &Variable::name)
+      .def_readonly("kind", &Variable::kind)
+      .def_readonly("option", &Variable::option)
+      .def_readonly("meaning", &Variable::meaning)
+      .def_readonly("otherwise", &Variable::otherwise)
+      .def_readonly("least", &Variable::least)
+      .def_readonly("most", &Variable::most)
+      .def_property_readonly("expected", &expected_text)
+      .def_property_readonly("choices", [](const Variable& self) {
+        const auto choices = choices_of(self);
+        return std::vector<std::string_view>(choices.begin(), choices.end());
+      });
+  module.attr("DEFAULT_JOIN_TIMEOUT") = py::cast(milliseconds(kDefaultJoinTimeout));
+  // Those that torch reads, by name.
+  std::map<std::string_view, const Variable*> read;
+  for (const Variable& each : variables()) {
+    if ((each.readers & kTorch) != 0) read[each.name] = &each;
+  }
+  module.attr("VARIABLES") = py::cast(read, py::return_value_policy::reference);
+}
+
 template <class Group>
 using Binding = py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>;
 
@@ -387,9 +415,9 @@ void define_in_network_group(py::module_& module) {
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
-                 py::arg("congestion"), py::arg("digest"), py::arg("digest_every"),
-                 py::arg("host_memory"), py::arg("host_of"), py::arg("job_keys"),
-                 py::arg("interruption"), py::arg("recorded"));
+                 py::arg("overflow"), py::arg("congestion"), py::arg("digest"),
+                 py::arg("digest_every"), py::arg("host_memory"), py::arg("host_of"),
+                 py::arg("job_keys"), py::arg("interruption"), py::arg("recorded"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
@@ -470,6 +498,7 @@ PYBIND11_MODULE(_C, module) {
       .def("__deepcopy__", [](const GroupOptions& self, const py::dict& /*memo*/) {
         return c10::make_intrusive<GroupOptions>(self);
       });
+  define_variables(module);
   define_in_network_group(module);
   define_ring_group(module);
 #ifdef C10D_BACKEND_HAS_RECONFIGURE

@@ -111,7 +111,6 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   Buffers& buffers = work->buffers();
   set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
   request.timeout = timeout_of(options.timeout);
-  request.timeout_is_total = true;
   buffers.convert_within(request.timeout);
   const at::Tensor buffer = one_buffer(buffers, tensors);
   if (tensors.size() > 1) request.segments = lengths_of(tensors);

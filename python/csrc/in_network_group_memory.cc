@@ -67,7 +67,6 @@ AllReduceOptions InNetworkGroup::part_options(const c10::intrusive_ptr<Collectiv
                                               bool waits) {
   AllReduceOptions options;
   options.timeout = timeout_of(timeout);
-  options.timeout_is_total = true;
   options.spent = work->spent();
   options.here = waits && parts == 1;
   const EndPart end = options.here ? expect_here(work) : expect_parts(work, parts);

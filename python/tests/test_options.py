@@ -1,23 +1,19 @@
 """The environment variables that set unset options, and the errors for wrong values."""
 
+import dataclasses
 import datetime
 import itertools
+import types
 
 import pytest
 
-from atp.torch import Options
+from atp import _C
+from atp.torch import Options, _address, _choice, _meeting, _metrics
 
-VARIABLES = (
-    "ATP_TIMEOUT",
-    "ATP_JOIN_TIMEOUT",
-    "ATP_VALUES_PER_FRAGMENT",
-    "ATP_SCALE",
-    "ATP_WIRE",
-    "ATP_DIGEST_EVERY",
-    "ATP_CONGESTION",
-    "ATP_ALGORITHM",
-)
-SWITCHES = ("ATP_EXACT", "ATP_DIGEST")
+Kind = _C.VariableKind
+ROWS = {row.name: row for row in _C.VARIABLES.values() if row.option}
+VARIABLES = [name for name, row in ROWS.items() if row.kind not in (Kind.TEXT, Kind.SWITCH)]
+SWITCHES = [name for name, row in ROWS.items() if row.kind == Kind.SWITCH]
 GROUP = datetime.timedelta(minutes=30)
 
 
@@ -27,7 +23,7 @@ def seconds(number):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for variable in VARIABLES + SWITCHES:
+    for variable in _C.VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ATP_ROUTE", "127.0.0.1:5500")
     return monkeypatch.setenv
@@ -42,6 +38,7 @@ SILENT = {
     "exact": False,
     "digest": False,
     "digest_every": 0,
+    "overflow": "reactive",
     "congestion": "aimd",
     "algorithm": "auto",
 }
@@ -74,6 +71,12 @@ CASES = {
     "digests that the options do not compare": (
         {"ATP_DIGEST_EVERY": "7"},
         Options(digest_every=0),
+        {},
+    ),
+    "an overflow policy": ({"ATP_OVERFLOW": "proactive"}, Options(), {"overflow": "proactive"}),
+    "an overflow policy in the options takes precedence": (
+        {"ATP_OVERFLOW": "proactive"},
+        Options(overflow="reactive"),
         {},
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
@@ -117,7 +120,7 @@ def test_unset_options_get_their_defaults(environment, variables, options, expec
 UNREADABLE = [
     (variable, text)
     for variable, text in itertools.product(VARIABLES, ["soon", "-1", "nan", "inf", "0", "1e9"])
-    if (variable, text) != ("ATP_DIGEST_EVERY", "0")  # never
+    if text != "0" or ROWS[variable].kind != Kind.WHOLE
 ]
 
 
@@ -138,6 +141,49 @@ def test_a_switch_that_cannot_be_read_is_named(environment, variable):
     environment(variable, "yes")
     with pytest.raises(ValueError, match=f"{variable}='yes': expected '0' or '1'"):
         Options().resolved(GROUP)
+
+
+def test_every_option_has_a_row_and_a_text():
+    options = {field.name for field in dataclasses.fields(Options)}
+    assert {row.option for row in ROWS.values()} == options
+    for row in ROWS.values():
+        assert row.name == f"ATP_{row.option.upper()}"
+        assert f"\n    {row.option}: " in Options.__doc__
+        assert f"Default: {row.name}" in " ".join(Options.__doc__.split())
+
+
+def join_over_wrong_server():
+    options = dataclasses.asdict(Options().resolved(GROUP)) | {"numbers": "blocks"}
+    for name in ("algorithm", "scale", "wire", "exact", "hierarchy"):
+        del options[name]
+    others = {"route_name": "", "host_of": [], "job_keys": "", "interruption": None}
+    _C.InNetworkGroup(rank=0, size=2, job=(1, 1), recorded=None, **options | others)
+
+
+# Who reads those that are no options.
+READERS = {
+    "ATP_COLOCATED_SERVER": join_over_wrong_server,
+    "ATP_JOB": lambda: _meeting.of_environment("ATP_JOB"),
+    "ATP_INCARNATION": lambda: _meeting.of_environment("ATP_INCARNATION"),
+    "ATP_EXPECTED_TIMES": lambda: _choice.given_figures(types.SimpleNamespace(is_default=True)),
+    "ATP_SOCKET_IFNAME": lambda: _address.own_host(""),
+    "ATP_KEY_FILE": _C.own_key,
+    "ATP_PORT_RANGE": lambda: _C.Listener("127.0.0.1"),
+    "ATP_METRICS": _metrics.start,
+    "ATP_FLIGHT_RECORDER_SIZE": lambda: _C.open_record(name="", job=(1, 1), rank=0, ranks=[0]),
+}
+ANY_TEXT = {"ATP_WILLS", "ATP_FLIGHT_RECORDER"}  # folders
+
+
+@pytest.mark.parametrize("variable", _C.VARIABLES.keys() - ANY_TEXT)
+def test_every_variable_that_torch_reads_is_named_if_it_is_wrong(environment, variable):
+    environment(variable, "/wrong")
+    with pytest.raises(ValueError, match=variable):
+        if variable in READERS:
+            READERS[variable]()
+        else:
+            route = Options().resolved(GROUP).route
+            _C.check_route(route, Options().route_name)
 
 
 FORMATS = {
@@ -188,7 +234,7 @@ def test_the_fixed_scale_is_for_the_network():
 
 def test_an_invalid_algorithm_in_the_options_is_named():
     with pytest.raises(
-        ValueError, match="Options.algorithm='tree': expected 'auto' or 'innetwork' or 'ring'"
+        ValueError, match="Options.algorithm='tree': expected 'auto', 'innetwork' or 'ring'"
     ):
         Options(algorithm="tree").resolved(GROUP)
 
@@ -200,10 +246,10 @@ def test_an_invalid_algorithm_in_the_options_is_named():
         ("join_timeout", "5 s", "expected a datetime.timedelta"),
         ("values_per_fragment", 3.5, "expected a whole number"),
         ("route", ["127.0.0.1:5500"], "expected 'HOST:PORT,...'"),
-        ("algorithm", True, "expected 'auto' or 'innetwork' or 'ring'"),
+        ("algorithm", True, "expected 'auto', 'innetwork' or 'ring'"),
         ("wire", 16, "expected 'int32' or 'int16'"),
         ("exact", 1, "expected True or False"),
-        ("digest_every", True, "expected a whole number of operations"),
+        ("digest_every", True, "expected a whole number"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_named(name, value, expected):

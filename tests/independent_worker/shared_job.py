@@ -88,7 +88,7 @@ class SharedJob:
     def _start(self, rank, name):
         command = [RANK, self.cluster.folder]
         return self.cluster.start_rank(
-            rank, self.world_size, command, name, ATP_TIMEOUT=15, **self.environment
+            rank, self.world_size, command, name, ATP_TIMEOUT=60, **self.environment
         )
 
     def start_again(self, rank):

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "atp/base/variables.h"
 #include "atp/cli/command/command_text.h"
 #include "atp/cli/help/completion.h"
 #include "atp/cli/help/man_page.h"
@@ -45,28 +46,6 @@ it starts; with --cluster it derives the routes from the cluster file (docs/use/
      R"(Environment variables that ranks read. `atp run` sets the ones that a job needs.
 docs/use/variables.md lists all of them, with values and defaults.
 
-  ATP_ROUTE                  the path to the server (atp help routes)
-  ATP_JOB, ATP_INCARNATION   the job's number, and the number of this start of it
-  ATP_HOST_MEMORY            0: ranks on one host do not sum in shared memory
-  ATP_HIERARCHY              0: do not sum within each host before summing across hosts
-  ATP_ALGORITHM              auto (the faster one), innetwork or ring (torch)
-  ATP_EXPECTED_TIMES         expected times in the network and over a ring, for auto (torch)
-  ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
-  ATP_WIRE                   type of values on the wire: int32 or int16
-  ATP_EXACT                  1: exact float sums
-  ATP_DIGEST                 1: keep a digest of all results
-  ATP_DIGEST_EVERY           compare digests across ranks every N operations
-  ATP_VALUES_PER_FRAGMENT    maximum values per fragment
-  ATP_OVERFLOW               reactive, or proactive: what might overflow bypasses switches
-  ATP_CONGESTION             aimd; none: a fixed window; paper: as in the paper
-  ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
-  ATP_KEY_FILE               file with the key that tags the rank's packets (atp key)
-  ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
-  ATP_TIMEOUT                seconds after which an all-reduce fails (C++: without progress)
-  ATP_JOIN_TIMEOUT           seconds to wait for the server (C++: and for all ranks)
-  ATP_FLIGHT_RECORDER        folder for each rank's last operations, if the job fails
-  ATP_FLIGHT_RECORDER_SIZE   operations kept for that; 0: none
-  ATP_METRICS                ADDR:PORT on which ranks serve metrics (torch)
 )"},
     {"exit-codes", R"(Exit codes of every command:
 
@@ -99,7 +78,7 @@ void print_topic(const CommandText& program, const std::vector<std::string>& wor
     throw UsageError(
         fmt::format("found '{}' after the topic '{}', expected nothing", words[1], topic->name));
   }
-  fmt::print("{}", topic->text);
+  fmt::print("{}{}", topic->text, topic->name == "environment" ? variables_help() : "");
 }
 
 const CommandText& command_at(const CommandText& program, const std::vector<std::string>& words) {

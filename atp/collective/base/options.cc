@@ -7,13 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "atp/base/check.h"
 #include "atp/base/variable_names.h"
+#include "atp/base/variables.h"
 #include "atp/collective/base/number_text.h"
 #include "atp/collective/recorder/record_files.h"
 #include "atp/collective/waits/late_ranks.h"
@@ -36,87 +38,84 @@ Error malformed(const char* name, std::string_view found, const std::string& exp
   return {std::string(name) + "=" + quoted(found) + " is not " + expected};
 }
 
-// An empty variable counts as unset.
-std::string_view lookup(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? std::string_view{} : std::string_view{text};
-}
+std::string_view lookup(std::string_view name) { return value_of(variable(name)); }
 
+// A variable's own range, or a narrower one.
 struct Whole {
   const char* name;
-  std::uint64_t least;
-  std::uint64_t most;
+  double least = variable(name).least;
+  double most = variable(name).most;
 };
 
 std::string range_text(const Whole& what) {
-  return "a whole number from " + std::to_string(what.least) + " to " + std::to_string(what.most);
+  return expected_text({.kind = VariableKind::kWhole, .least = what.least, .most = what.most});
 }
 
 Result<std::uint64_t> read_whole(const Whole& what, std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < what.least ||
-      value > what.most) {
+  const auto number = static_cast<double>(value);
+  if (error != std::errc{} || end != text.data() + text.size() || number < what.least ||
+      number > what.most) {
     return malformed(what.name, text, range_text(what));
   }
   return value;
 }
 
-Result<std::uint64_t> required_whole(const Whole& what) {
+Result<std::uint64_t> required_whole(const Whole& what, const char* under = "`atp run`") {
   const std::string_view text = lookup(what.name);
-  if (text.empty()) return missing(what.name, range_text(what));
+  if (text.empty()) return missing(what.name, range_text(what), under);
   return read_whole(what, text);
 }
 
-// `atp run` draws it for a job on one host; several hosts must be given the same one.
-Result<std::uint64_t> read_incarnation(std::uint64_t most) {
-  const Whole what{"ATP_INCARNATION", 0, most};
-  const std::string_view text = lookup(what.name);
-  if (!text.empty()) return read_whole(what, text);
-  return missing(
-      what.name, range_text(what),
-      "`atp run` (for a job on several hosts with --incarnation N, the same on all hosts "
-      "and new at each start)");
-}
-
-Result<std::uint64_t> optional_whole(const Whole& what, std::uint64_t otherwise) {
-  const std::string_view text = lookup(what.name);
-  if (text.empty()) return otherwise;
-  return read_whole(what, text);
+Result<std::uint64_t> optional_whole(const char* name) {
+  const std::string_view text = lookup(name);
+  if (text.empty()) return std::uint64_t{0};
+  return read_whole({name}, text);
 }
 
 Result<std::chrono::milliseconds> optional_seconds(const char* name,
                                                    std::chrono::milliseconds otherwise) {
-  const std::string_view text = lookup(name);
+  const Variable& of = variable(name);
+  const std::string_view text = value_of(of);
   if (text.empty()) return otherwise;
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  constexpr double kMaxSeconds = 1e6;
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0.001) ||
-      seconds > kMaxSeconds) {
-    return malformed(name, text, "a number of seconds, e.g. 30 or 0.5");
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= of.least) ||
+      seconds > of.most) {
+    return malformed(name, text, expected_text(of));
   }
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-// One of two words; the first if the variable is unset.
-Result<std::string> optional_word(const char* name, const char* first, const char* second) {
-  const std::string_view text = lookup(name);
-  if (text.empty() || text == first) return std::string(first);
-  if (text == second) return std::string(second);
-  return malformed(name, text, quoted(first) + " or " + quoted(second));
+// The first choice if the variable is unset.
+Result<std::string> optional_choice(const char* name) {
+  const Variable& of = variable(name);
+  const std::span<const std::string_view> choices = choices_of(of);
+  const std::string_view text = value_of(of);
+  if (text.empty()) return std::string(choices.front());
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string(text);
+  return malformed(name, text, expected_text(of));
 }
 
 Result<bool> optional_switch(const char* name) {
-  const Result<std::string> word = optional_word(name, "0", "1");
+  const Result<std::string> word = optional_choice(name);
   if (!word) return word.error();
   return word.value() == "1";
 }
 
+// The enumerators of a policy are in the order of its choices.
+std::size_t place_of(std::string_view choice, const char* name) {
+  const std::span<const std::string_view> choices = choices_of(variable(name));
+  const auto found = std::find(choices.begin(), choices.end(), choice);
+  ATP_CHECK(found != choices.end());
+  return static_cast<std::size_t>(found - choices.begin());
+}
+
 Result<NumberFormat> read_number_format() {
-  const auto scale = optional_word("ATP_SCALE", "blocks", "fixed");
+  const auto scale = optional_choice("ATP_SCALE");
   if (!scale) return scale.error();
-  const auto wire = optional_word("ATP_WIRE", "int32", "int16");
+  const auto wire = optional_choice("ATP_WIRE");
   if (!wire) return wire.error();
   const auto exact = optional_switch("ATP_EXACT");
   if (!exact) return exact.error();
@@ -126,40 +125,37 @@ Result<NumberFormat> read_number_format() {
                format.error().message};
 }
 
-// digest and digest_every
-Status read_digest(CommunicatorOptions& options) {
+// Those that say how the job runs rather than who is in it.
+Status read_settings(CommunicatorOptions& options) {
+  const auto values = optional_whole("ATP_VALUES_PER_FRAGMENT");
+  if (!values) return values.error();
   const auto digest = optional_switch("ATP_DIGEST");
   if (!digest) return digest.error();
-  const auto every = optional_whole({"ATP_DIGEST_EVERY", 0, 1'000'000'000}, 0);
+  const auto every = optional_whole("ATP_DIGEST_EVERY");
   if (!every) return every.error();
+  const auto overflow = optional_choice("ATP_OVERFLOW");
+  if (!overflow) return overflow.error();
+  const auto congestion = optional_choice("ATP_CONGESTION");
+  if (!congestion) return congestion.error();
+  const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
+  if (!join_timeout) return join_timeout.error();
+  const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
+  if (!timeout) return timeout.error();
+  options.values_per_fragment = static_cast<std::size_t>(values.value());
   options.digest = digest.value();
   options.digest_every = every.value();
+  options.overflow = overflow_of(overflow.value());
+  options.congestion = congestion_of(congestion.value());
+  options.join_timeout = join_timeout.value();
+  options.operation_timeout = timeout.value();
   return ok_status();
-}
-
-Result<OverflowPolicy> optional_overflow() {
-  const std::string_view text = lookup("ATP_OVERFLOW");
-  if (text.empty() || text == "reactive") return OverflowPolicy::kReactive;
-  if (text == "proactive") return OverflowPolicy::kProactive;
-  return malformed("ATP_OVERFLOW", text, "\"reactive\" or \"proactive\"");
-}
-
-Result<CongestionPolicy> optional_congestion() {
-  const std::string_view text = lookup("ATP_CONGESTION");
-  if (text.empty() || text == "aimd") return CongestionPolicy::kAimd;
-  if (text == "none") return CongestionPolicy::kNone;
-  if (text == "paper") return CongestionPolicy::kPaper;
-  return malformed("ATP_CONGESTION", text, "\"aimd\", \"none\" or \"paper\"");
 }
 
 // If unset, true if the launcher has counted all ranks as local.
 Result<bool> read_host_memory() {
-  const std::string_view text = lookup("ATP_HOST_MEMORY");
-  if (!text.empty() && text != "0" && text != "1") {
-    return malformed("ATP_HOST_MEMORY", text, quoted("0") + " or " + quoted("1"));
-  }
-  const std::string_view here = lookup("LOCAL_WORLD_SIZE");
-  return text.empty() ? !here.empty() && here == lookup("WORLD_SIZE") : text == "1";
+  if (!lookup("ATP_HOST_MEMORY").empty()) return optional_switch("ATP_HOST_MEMORY");
+  const char* here = std::getenv("LOCAL_WORLD_SIZE");
+  return here != nullptr && *here != '\0' && here == lookup("WORLD_SIZE");
 }
 
 // The numbers in ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in the order of the ranks.
@@ -174,8 +170,8 @@ Result<std::vector<std::size_t>> read_host_ranks(std::size_t world_size) {
   std::vector<std::size_t> host_of;
   for (std::size_t begin = 0, host = 0; begin <= text.size(); ++host) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto ranks =
-        read_whole({"ATP_HOST_RANKS", 1, world_size}, text.substr(begin, end - begin));
+    const auto ranks = read_whole({"ATP_HOST_RANKS", 1, static_cast<double>(world_size)},
+                                  text.substr(begin, end - begin));
     if (!ranks) return malformed("ATP_HOST_RANKS", text, expected);
     host_of.insert(host_of.end(), static_cast<std::size_t>(ranks.value()), host);
     begin = end + 1;
@@ -268,14 +264,17 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   for (const std::string& sentence : untold_misspelt_variables()) {
     static_cast<void>(std::fprintf(stderr, "atp: environment variable %s\n", sentence.c_str()));
   }
-  constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
-  const auto world_size = required_whole({"WORLD_SIZE", 1, kMaxRanks});
+  const auto world_size = required_whole({"WORLD_SIZE"});
   if (!world_size) return world_size.error();
-  const auto rank = required_whole({"RANK", 0, world_size.value() - 1});
+  const auto rank = required_whole({"RANK", 0, static_cast<double>(world_size.value() - 1)});
   if (!rank) return rank.error();
-  const auto job = required_whole({"ATP_JOB", 0, kMax32});
+  const auto job = required_whole({"ATP_JOB"});
   if (!job) return job.error();
-  const auto incarnation = read_incarnation(kMax32);
+  // `atp run` draws it for a job on one host; several hosts must be given the same one.
+  const auto incarnation = required_whole(
+      {"ATP_INCARNATION"},
+      "`atp run` (for a job on several hosts with --incarnation N, the same on all hosts and new "
+      "at each start)");
   if (!incarnation) return incarnation.error();
   const auto number_format = read_number_format();
   if (!number_format) return number_format.error();
@@ -298,29 +297,26 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
 
   const auto recorder = RecorderSettings::from_environment();
   if (!recorder) return recorder.error();
-  const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
-  if (!values) return values.error();
-  const Status digest = read_digest(options);
-  if (!digest) return digest.error();
-  const auto overflow = optional_overflow();
-  if (!overflow) return overflow.error();
-  const auto congestion = optional_congestion();
-  if (!congestion) return congestion.error();
-  const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
-  if (!join_timeout) return join_timeout.error();
-  const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
-  if (!timeout) return timeout.error();
+  const Status settings = read_settings(options);
+  if (!settings) return settings.error();
 
   options.job = {static_cast<std::uint32_t>(job.value()),
                  static_cast<std::uint32_t>(incarnation.value())};
   options.rank = static_cast<Rank>(rank.value());
   options.world_size = static_cast<std::size_t>(world_size.value());
-  options.values_per_fragment = static_cast<std::size_t>(values.value());
-  options.overflow = overflow.value();
-  options.congestion = congestion.value();
-  options.join_timeout = join_timeout.value();
-  options.operation_timeout = timeout.value();
   return options;
 }
+
+OverflowPolicy overflow_of(std::string_view choice) {
+  return static_cast<OverflowPolicy>(place_of(choice, "ATP_OVERFLOW"));
+}
+
+CongestionPolicy congestion_of(std::string_view choice) {
+  return static_cast<CongestionPolicy>(place_of(choice, "ATP_CONGESTION"));
+}
+
+static_assert(static_cast<int>(OverflowPolicy::kProactive) == 1);
+static_assert(static_cast<int>(CongestionPolicy::kNone) == 1);
+static_assert(static_cast<int>(CongestionPolicy::kPaper) == 2);
 
 }  // namespace atp

@@ -13,6 +13,7 @@
 #include "atp/base/interrupt.h"
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
+#include "atp/base/variables.h"
 #include "atp/collective/recorder/flight_recorder.h"
 #include "atp/core/worker/worker.h"
 #include "atp/driver/keys/rank_key.h"
@@ -47,9 +48,10 @@ struct CommunicatorOptions {
   NumberFormat number_format = NumberFormat::kBlocks;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
-  std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
-  // Time without progress after which an operation fails; an operation may have its own.
-  std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+  // From connect() until the server has answered and all ranks have joined.
+  std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
+  // From an operation's call to its end; an operation may have its own.
+  std::chrono::milliseconds operation_timeout = kDefaultTimeout;
   bool digest = false;  // keep a digest of all results, for Communicator::digest()
   // Compares the digests of all ranks after this many operations, before the last of them ends. If
   // a rank differs, the job fails and names it. Later operations wait for the comparison, so each
@@ -89,14 +91,8 @@ struct CommunicatorOptions {
   // What the key adds to each packet.
   std::size_t tag_bytes() const { return key ? ATP_TAG_BYTES : 0; }
 
-  // Reads ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() does), ATP_HOST_MEMORY (0 or 1;
-  // absent: 1 if LOCAL_WORLD_SIZE equals WORLD_SIZE), ATP_HIERARCHY (0 or 1; with it
-  // ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in order), RANK, WORLD_SIZE,
-  // ATP_COLOCATED_SERVER, ATP_KEY_FILE, ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE
-  // ("blocks" or "fixed"), ATP_WIRE ("int32" or "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW
-  // ("reactive" or "proactive"), ATP_CONGESTION ("aimd", "none" or "paper"), ATP_JOIN_TIMEOUT,
-  // ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY. `atp run` sets those that a job
-  // needs.
+  // Reads RANK, WORLD_SIZE, and the variables that are for C++ in the table of all
+  // (atp/base/variables.h). `atp run` sets those that a job needs.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from text: "host:port,host:port", switches upward, then the server;
@@ -110,5 +106,9 @@ struct CommunicatorOptions {
   // Sets colocated_server from ATP_COLOCATED_SERVER, "host:port", if it is set.
   Status read_colocated_server();
 };
+
+// What a choice of ATP_OVERFLOW, of ATP_CONGESTION means.
+OverflowPolicy overflow_of(std::string_view choice);
+CongestionPolicy congestion_of(std::string_view choice);
 
 }  // namespace atp

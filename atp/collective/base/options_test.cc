@@ -7,6 +7,9 @@
 #include <map>
 #include <string>
 
+#include "atp/base/text.h"
+#include "atp/base/variables.h"
+
 namespace atp {
 namespace {
 
@@ -22,11 +25,8 @@ const Variables kComplete = {{"RANK", "2"},
 
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
-  for (const char* optional :
-       {"ATP_COLOCATED_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
-        "ATP_PORT_RANGE", "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT",
-        "ATP_DIGEST", "ATP_DIGEST_EVERY", "ATP_HIERARCHY", "ATP_HOST_RANKS", "ATP_HOST_MEMORY"}) {
-    variables[optional] = "";
+  for (const Variable& each : atp::variables()) {
+    if ((each.readers & kCpp) != 0) variables.emplace(each.name, "");
   }
   for (const auto& [name, value] : changes) variables[name] = value;
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -184,7 +184,7 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_PORT_RANGE", "1-2-3", "ATP_PORT_RANGE=\"1-2-3\" is not FIRST-LAST"},
       {"ATP_PORT_RANGE", "a-b", "ATP_PORT_RANGE=\"a-b\" is not FIRST-LAST"},
       {"ATP_VALUES_PER_FRAGMENT", "9999",
-       "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
+       "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 0 to 2226"},
       {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"blocks\" or \"fixed\""},
       {"ATP_WIRE", "int8", "ATP_WIRE=\"int8\" is not \"int32\" or \"int16\""},
       {"ATP_EXACT", "yes", "ATP_EXACT=\"yes\" is not \"0\" or \"1\""},
@@ -193,7 +193,8 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_OVERFLOW", "no", "ATP_OVERFLOW=\"no\" is not \"reactive\" or \"proactive\""},
       {"ATP_CONGESTION", "cubic",
        "ATP_CONGESTION=\"cubic\" is not \"aimd\", \"none\" or \"paper\""},
-      {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},
+      {"ATP_TIMEOUT", "soon",
+       "ATP_TIMEOUT=\"soon\" is not a number of seconds from 0.001 to 1000000, e.g. 30 or 0.5"},
       {"ATP_JOIN_TIMEOUT", "nan", "ATP_JOIN_TIMEOUT=\"nan\" is not a number of seconds"},
   };
   for (const Case& c : cases) {
@@ -201,6 +202,35 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
     ASSERT_FALSE(options.ok()) << c.name << "=" << c.value;
     EXPECT_THAT(options.error().message, HasSubstr(c.complaint));
   }
+}
+
+// A folder can have any name.
+bool is_free(const Variable& of) { return of.form == "FOLDER"; }
+
+TEST(Environment, ReadsEachVariableThatIsForCpp) {
+  for (const Variable& each : atp::variables()) {
+    if ((each.readers & kCpp) == 0 || is_free(each)) continue;
+    // Only a job that sums on its hosts needs to know them.
+    Variables changes = {{"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}};
+    changes[std::string(each.name)] = "/wrong";
+    const auto options = read_with(changes);
+    ASSERT_FALSE(options.ok()) << each.name;
+    EXPECT_THAT(options.error().message, HasSubstr(each.name));
+  }
+}
+
+TEST(Environment, HasTheDefaultsOfTheTable) {
+  const CommunicatorOptions options;
+  const auto begins_with = [](const char* name, Duration time) {
+    return variable(name).otherwise.starts_with(seconds_text(time));
+  };
+  EXPECT_TRUE(begins_with("ATP_JOIN_TIMEOUT", options.join_timeout));
+  EXPECT_EQ(options.operation_timeout, 30min);
+  EXPECT_TRUE(variable("ATP_TIMEOUT").otherwise.starts_with("30 minutes"));
+  EXPECT_EQ(options.overflow, overflow_of(variable("ATP_OVERFLOW").choices.front()));
+  EXPECT_EQ(options.congestion, congestion_of(variable("ATP_CONGESTION").choices.front()));
+  EXPECT_EQ(variable("ATP_VALUES_PER_FRAGMENT").most, ATP_VALUES_MAX);
+  EXPECT_EQ(variable("WORLD_SIZE").most, kMaxRanks);
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ struct AllReduceOptions {
   std::uint32_t tag = 0;  // identifies the call site: ranks at different ones get an error
   // The user's operation that this one is a part of, for messages.
   std::optional<UserOperation> part_of;
-  std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
-  // The time-out counts from this call, and ends an operation even if it makes progress.
-  bool timeout_is_total = false;
+  std::chrono::milliseconds timeout{0};  // from this call to its end; 0: the communicator's
+  // False: the time-out ends the operation only if it makes no progress for that long.
+  bool timeout_is_total = true;
   // How much of a total time-out the caller has used to prepare the values.
   std::chrono::milliseconds spent{0};
   // The caller will wait for it at once: if that saves time, all_reduce() itself carries it out,

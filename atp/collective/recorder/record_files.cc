@@ -23,6 +23,8 @@
 #include <thread>
 #include <utility>
 
+#include "atp/base/variables.h"
+
 namespace atp {
 namespace {
 
@@ -261,17 +263,18 @@ void write_at_exit() {
 }
 
 Result<std::size_t> size_from_environment() {
+  const Variable& own = variable("ATP_FLIGHT_RECORDER_SIZE");
   for (const char* name : {"ATP_FLIGHT_RECORDER_SIZE", "TORCH_FR_BUFFER_SIZE"}) {
     const std::string text = value_of(name);
     if (text.empty()) continue;
     std::size_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     if (error == std::errc() && end == text.data() + text.size() &&
-        size <= RecorderSettings::kMostSize) {
+        static_cast<double>(size) <= own.most) {
       return size;
     }
-    return Error{std::string(name) + "=\"" + text +
-                 "\" is not a whole number from 0 to 1,000,000 (how many operations to keep)"};
+    return Error{std::string(name) + "=\"" + text + "\" is not " + expected_text(own) +
+                 " (how many operations to keep)"};
   }
   return RecorderSettings::kUsualSize;
 }

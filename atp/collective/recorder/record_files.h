@@ -17,7 +17,6 @@ namespace atp {
 // From ATP_FLIGHT_RECORDER, ATP_FLIGHT_RECORDER_SIZE and torch's variables.
 struct RecorderSettings {
   static constexpr std::size_t kUsualSize = 2000;
-  static constexpr std::size_t kMostSize = 1'000'000;
 
   std::string prefix;  // of the files' paths, before the rank; empty: no files
   std::size_t size = kUsualSize;

@@ -249,6 +249,7 @@ def _in_network(
         route_name=route_name,
         values_per_fragment=options.values_per_fragment,
         numbers=options.numbers,
+        overflow=options.overflow,
         congestion=options.congestion,
         digest=options.digest,
         digest_every=options.digest_every,

@@ -21,6 +21,7 @@ import socket
 import torch.distributed as dist
 
 from atp.torch._keys import GroupKeys, Place, present_keys
+from atp.torch._options import of_environment
 from atp.torch._watch import Deadline, Watch
 
 Job = tuple[int, int]
@@ -258,12 +259,14 @@ class Meeting:
         # `atp run` has drawn a job number for its processes, or got it from the user; `atp status`
         # shows it. Only one group may take it, once: every other group needs its own job.
         global _environment_job_is_taken
-        given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
-        if self.is_default and not _environment_job_is_taken and given[0]:
-            _environment_job_is_taken = True
-            job = _word32("ATP_JOB", given[0])
-            return job, _word32("ATP_INCARNATION", given[1]) if given[1] else secrets.randbits(32)
-        return secrets.randbits(32), secrets.randbits(32)
+        drawn = secrets.randbits(32), secrets.randbits(32)
+        if not self.is_default or _environment_job_is_taken:
+            return drawn
+        if (job := of_environment("ATP_JOB")) is None:
+            return drawn
+        _environment_job_is_taken = True
+        incarnation = of_environment("ATP_INCARNATION")
+        return job, drawn[1] if incarnation is None else incarnation
 
     def _name_in_group(self, rank: int) -> str:
         return f"{self._name([rank])} of group {self._group_id!r}"
@@ -283,16 +286,6 @@ def _name_of_set(global_ranks: list[int]) -> str:
     if not global_ranks:
         return "default"
     return hashlib.sha256(str(global_ranks).encode()).hexdigest()[:16]
-
-
-def _word32(variable: str, text: str) -> int:
-    try:
-        number = int(text, 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 2**32:
-        raise ValueError(f"{variable}={text!r}: expected a whole number from 0 to 4294967295")
-    return number
 
 
 def _whoami() -> str:
