@@ -24,11 +24,11 @@ constexpr Variable kVariables[] = {
      .readers = kCpp | kTorch | kAtpRun,
      .option = "route",
      .help = "the path to the server (atp help routes)",
-     .meaning = "the route: switches first, the server last; the server alone is enough, and on "
-                "one host no route is needed. Tensors can be spread over several servers: give the "
-                "routes to all of them, separated by `;`, in the same order on every rank. For "
-                "nodes with lanes give all ports: `10.0.0.1:5700-5703,10.0.0.9:5600-5603` is four "
-                "routes",
+     .meaning =
+         "the route: switches first, the server last; the server alone is enough, and on one host "
+         "no route is needed. To spread tensors over several servers, give the routes to all of "
+         "them, separated by `;`, in the same order on every rank. For nodes with lanes give all "
+         "ports: `10.0.0.1:5700-5703,10.0.0.9:5600-5603` is four routes",
      .otherwise = "ranks on one host sum in shared memory; on several hosts torch uses a ring, "
                   "and C++ reports an error",
      .form = "HOST:PORT,..."},
@@ -37,10 +37,10 @@ constexpr Variable kVariables[] = {
      .readers = kTorch | kAtpRun,
      .option = "algorithm",
      .help = "auto (the faster one), innetwork or ring",
-     .meaning = "how torch's groups sum: `innetwork`, through the switches and servers of the "
-                "route; `ring`, over TCP from rank to rank, without a route; or `auto`, for each "
-                "sum whichever of these is faster, or the only one that is possible, but with a "
-                "key always `innetwork` (`docs/use/torch.md`); the same on every rank",
+     .meaning = "how torch's groups sum: `innetwork`, through the route's switches and servers; "
+                "`ring`, over TCP from rank to rank, without a route; or `auto`, for each sum the "
+                "faster of these, or the only one that is possible, but with a key always "
+                "`innetwork` (`docs/use/torch.md`); the same on every rank",
      .otherwise = "`auto`; `atp run --switch` sets `innetwork`",
      .choices = {"auto", "innetwork", "ring"}},
     {.name = "ATP_HOST_MEMORY",
@@ -52,17 +52,16 @@ constexpr Variable kVariables[] = {
                 "or server, even if a route is given, with the same bits (not with "
                 "`ATP_SCALE=fixed` or `ATP_ALGORITHM=ring`); `0`: they use the route. The same on "
                 "every rank (`docs/results/performance.md`)",
-     .otherwise = "torch: `1`, because its ranks find out where they are; C++: `1` if "
-                  "`LOCAL_WORLD_SIZE` equals `WORLD_SIZE`. `atp run` sets `0` if it starts a "
-                  "switch or server for a job on one host"},
+     .otherwise = "torch: `1`; C++: `1` if `LOCAL_WORLD_SIZE` equals `WORLD_SIZE`. `atp run` sets "
+                  "`0` if it starts a switch or server for a job on one host"},
     {.name = "ATP_HIERARCHY",
      .kind = kSwitch,
      .readers = kCpp | kTorch | kAtpRun,
      .option = "hierarchy",
      .help = "0: do not sum within each host before summing across hosts",
-     .meaning = "`1`: if a job has several hosts, with several ranks on one of them, the ranks of "
-                "each host sum in shared memory, and one of them sends for all, with the same "
-                "bits; `0`: every rank sends. Not with `ATP_HOST_MEMORY=0`, `ATP_EXACT=1` or "
+     .meaning = "`1`: in a job over several hosts, with several ranks on one of them, the ranks of "
+                "each host sum in shared memory, and one sends for all, with the same bits; `0`: "
+                "every rank sends. Not with `ATP_HOST_MEMORY=0`, `ATP_EXACT=1` or "
                 "`ATP_SCALE=fixed`. The same on every rank (`docs/results/performance.md`)",
      .otherwise = "`1`, but `0` with `ATP_COLOCATED_SERVER`, and in C++ without `ATP_HOST_RANKS`"},
     {.name = "ATP_HOST_RANKS",
@@ -72,9 +71,9 @@ constexpr Variable kVariables[] = {
      .otherwise = "every rank sends; with `ATP_HIERARCHY=1` an error",
      .form = "4,1,3"},
     {.name = "ATP_COLOCATED_SERVER",
-     .meaning = "where this rank's process serves part of the job: a server whose route is in "
-                "every rank's `ATP_ROUTE`. With one per rank, the routes are in rank order. `atp "
-                "run --colocated-servers` sets both",
+     .meaning = "where this rank's process serves part of the job: a server in every rank's "
+                "`ATP_ROUTE`. With one per rank, the routes are in rank order. `atp run "
+                "--colocated-servers` sets both",
      .otherwise = "it serves nothing",
      .form = "HOST:PORT"},
     {.name = "ATP_WILLS",
@@ -85,13 +84,13 @@ constexpr Variable kVariables[] = {
     {.name = "RANK",
      .kind = kWhole,
      .readers = kCpp,
-     .meaning = "this rank, as set by torchrun; torch reads it through its `init_method`",
+     .meaning = "this rank; torch reads it through its `init_method`",
      .otherwise = "an error",
      .most = kMostRanks - 1},
     {.name = "WORLD_SIZE",
      .kind = kWhole,
      .readers = kCpp,
-     .meaning = "how many ranks there are, likewise",
+     .meaning = "the number of ranks, likewise",
      .otherwise = "an error",
      .least = 1,
      .most = kMostRanks},
@@ -99,13 +98,12 @@ constexpr Variable kVariables[] = {
      .kind = kWhole,
      .help = "the job's number",
      .meaning = "the job's number, the same on every rank; in torch that of the default group",
-     .otherwise = "C++: an error; torch: the group agrees through its store. Torch's other groups "
-                  "always do",
+     .otherwise = "C++: an error; torch: the group agrees on one, as other groups always do",
      .most = kMax32},
     {.name = "ATP_INCARNATION",
      .kind = kWhole,
      .help = "the number of this start of it",
-     .meaning = "the number of this start of the job, new at each start; the same on every rank",
+     .meaning = "the number of this start of the job: new at each start, the same on every rank",
      .otherwise = "as for `ATP_JOB`",
      .most = kMax32},
     {.name = "ATP_VALUES_PER_FRAGMENT",
@@ -122,8 +120,8 @@ constexpr Variable kVariables[] = {
      .option = "scale",
      .help = "blocks, or fixed: the fixed scale of the paper",
      .meaning = "how float sums become integer sums: `blocks` (a power of two per 256 values, "
-                "agreed on by all ranks in advance) or `fixed` (the paper's 1e8, for float32 in "
-                "the network only); the same on every rank (`docs/inside/protocol` §5)",
+                "agreed on in advance) or `fixed` (the paper's 1e8, for float32 in the network "
+                "only); the same on every rank (`docs/inside/protocol` §5)",
      .otherwise = "`blocks`",
      .choices = {"blocks", "fixed"}},
     {.name = "ATP_WIRE",
@@ -148,17 +146,17 @@ constexpr Variable kVariables[] = {
      .kind = kChoice,
      .option = "overflow",
      .help = "reactive, or proactive: what might overflow bypasses switches",
-     .meaning = "`reactive`, or `proactive`: do not send through switches what might overflow, "
-                "and count where that was unnecessary (`docs/inside/protocol` §5)",
+     .meaning = "`proactive`: what might overflow bypasses the switches, and the worker counts "
+                "where that was unnecessary (`docs/inside/protocol` §5)",
      .otherwise = "`reactive`",
      .choices = {"reactive", "proactive"}},
     {.name = "ATP_CONGESTION",
      .kind = kChoice,
      .option = "congestion",
      .help = "aimd; none: a fixed window; paper: as in the paper",
-     .meaning = "`aimd`: the window follows ECN and loss (`docs/results/congestion.md`), or, for "
-                "comparisons, `none`: a fixed window, which collisions do not bound either, or "
-                "`paper`: a worker by the paper's rules (`docs/results/sharing.md`)",
+     .meaning = "`aimd`: the window follows ECN and loss (`docs/results/congestion.md`); for "
+                "comparisons `none`: a fixed window, which collisions do not bound either, or "
+                "`paper`: the paper's rules (`docs/results/sharing.md`)",
      .otherwise = "`aimd`",
      .choices = {"aimd", "none", "paper"}},
     {.name = "ATP_TIMEOUT",
@@ -167,18 +165,16 @@ constexpr Variable kVariables[] = {
      .help = "seconds that an operation may take, from its call to its end",
      .meaning = "how long an operation may take, from its call to its end, whether or not it "
                 "makes progress",
-     .otherwise = "30 minutes; in torch the group's `timeout`, which is as long unless you give "
-                  "another",
+     .otherwise = "30 minutes; in torch the group's `timeout`",
      .least = kLeastSeconds,
      .most = kMostSeconds},
     {.name = "ATP_JOIN_TIMEOUT",
      .kind = kSeconds,
      .option = "join_timeout",
      .help = "seconds to wait in joining, for the server and all ranks",
-     .meaning = "how long a rank that joins a job waits for everything: the server's answer, and "
-                "all other ranks. In torch a group joins once its ranks have met in the store; its "
-                "`timeout` bounds both. A group that tries both algorithms waits this long for "
-                "each",
+     .meaning = "how long a rank waits in joining, for the server and for all other ranks. A torch "
+                "group joins once its ranks have met in the store, anew for each algorithm; its "
+                "`timeout` bounds the whole",
      .otherwise = "30 s",
      .least = kLeastSeconds,
      .most = kMostSeconds},
@@ -186,8 +182,7 @@ constexpr Variable kVariables[] = {
      .kind = kSwitch,
      .option = "digest",
      .help = "1: keep a digest of all results",
-     .meaning = "`1`: keep a digest of all results in the network or in memory "
-                "(`docs/use/torch.md`)",
+     .meaning = "`1`: keep a digest of all results (`docs/use/torch.md`)",
      .otherwise = "`0`"},
     {.name = "ATP_DIGEST_EVERY",
      .kind = kWhole,
@@ -202,10 +197,9 @@ constexpr Variable kVariables[] = {
      .help = "expected times in the network and over a ring, for auto",
      .meaning = "expected times of both algorithms, for `auto`, in seconds, e.g. "
                 "`innetwork=2.4e-4,4e-8;ring=3.6e-4,1.3e-8`; the same on every rank. `atp run "
-                "--cluster` sets it if the file has all bandwidths on the path, unless it is "
-                "already set: the time per byte is that of the fullest link; the latency is 30 µs "
-                "per rank, switch and server on the path, plus the links' own. Applies only to the "
-                "group of all ranks",
+                "--cluster` sets it, unless it is set, if the file has all bandwidths on the "
+                "path: the fullest link's time per byte, and as latency 30 µs per rank, switch "
+                "and server, plus the links' own. Only for the group of all ranks",
      .otherwise = "the ranks measure it",
      .form = "innetwork=LATENCY,TIME_PER_BYTE;ring=LATENCY,TIME_PER_BYTE"},
     {.name = "ATP_SOCKET_IFNAME",
@@ -213,15 +207,14 @@ constexpr Variable kVariables[] = {
      .help = "interface that other ranks connect to",
      .meaning = "the interface whose address (IPv4, else IPv6) other ranks connect to",
      .otherwise = "the one towards `MASTER_ADDR`, or the route; where these lead to loopback only "
-                  "(Debian writes `127.0.1.1` for a host's own name), the one towards ranks on "
-                  "other hosts",
+                  "(as in Debian), the one towards ranks on other hosts",
      .form = "NAME"},
     {.name = "ATP_KEY_FILE",
      .readers = kCpp | kTorch | kAtpRun,
      .help = "file with the key that tags the rank's packets (atp key)",
      .meaning = "a file with one line, the tenant's key (`atp key`), with which the rank tags its "
-                "packets. `atp run --key` sets it; `atp run` gives the file to the switches and "
-                "servers that it starts, too "
+                "packets. `atp run`, whose `--key` sets it, gives it to its switches and servers, "
+                "too "
                 "([operations](../operate/operations.md#keys-who-may-use-a-switch-and-a-server))",
      .otherwise = "torch: what rank 0 gives; else no tags",
      .form = "FILE"},
@@ -240,7 +233,7 @@ constexpr Variable kVariables[] = {
      .form = "ADDR:PORT"},
     {.name = "ATP_FLIGHT_RECORDER",
      .help = "folder for each rank's last operations, if the job fails",
-     .meaning = "a folder into which each rank writes its last operations: when the job fails, on "
+     .meaning = "a folder into which each rank writes its last operations when the job fails, on "
                 "`SIGUSR1` and on `SIGTERM`, for `atp report` and torch's analyzer "
                 "(`docs/operate/flight-recorder.md`)",
      .otherwise = "the prefix in `TORCH_FR_DUMP_TEMP_FILE` or `TORCH_NCCL_DEBUG_INFO_TEMP_FILE`; "
@@ -256,8 +249,7 @@ constexpr Variable kVariables[] = {
      .readers = kAtpPlan,
      .meaning = "the Python that runs `atp plan calibrate` and `atp plan compare`; it must have "
                 "`atp` and torch",
-     .otherwise = "for a program in a checkout's `build/`, the checkout's `.venv/bin/python`, "
-                  "otherwise `python3`",
+     .otherwise = "in a checkout its `.venv/bin/python`, otherwise `python3`",
      .form = "PROGRAM"},
     {.name = "ATP_BUILD",
      .readers = kTests,
@@ -267,8 +259,7 @@ constexpr Variable kVariables[] = {
     {.name = "ATP_WRITE_DOCS",
      .kind = kSwitch,
      .readers = kTests,
-     .meaning = "`1`: the tests that compare this table and `docs/operate/metrics.md` with the "
-                "code rewrite the pages instead",
+     .meaning = "`1`: tests rewrite this table and those of `docs/operate/metrics.md`",
      .otherwise = "they only compare"},
 };
 

@@ -151,7 +151,8 @@ std::string overdue(const Failure& failure, const FailureContext& context) {
     return text + ": " + silent_text(*context.silence, context);
   }
   return failure.ranks.empty()
-             ? text + ", although no rank is known to be missing: does it need more time?"
+             ? text + ", although no rank is known to be missing: it may need more time" +
+                   silent_path_hint(context)
              : text + missing_text(failure, context);
 }
 

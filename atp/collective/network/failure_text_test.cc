@@ -31,8 +31,8 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "not ended within its timeout of 20 s: rank 3 has not contributed; rank 2 waits for the sum "
        "of 7 int32 values"},
       {{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(20)},
-       "not ended within its timeout of 20 s, although no rank is known to be missing: does it "
-       "need more time?"},
+       "not ended within its timeout of 20 s, although no rank is known to be missing: it may need "
+       "more time; if packets of 1,476 bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kNoProgress},
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
        "bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},

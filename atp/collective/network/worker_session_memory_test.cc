@@ -85,7 +85,7 @@ TEST(WorkerSession, EndsAnOperationOnceIfThereIsNoMemoryForItAndTellsTheOthers) 
                         DataType::kFloat32};
     const auto operation = std::make_shared<PendingOperation>(
         OperationName{0, values.size()}, TensorPart{tensor, BlockLayout(values.size())},
-        NumberFormat::kBlocks, AllReduceOptions{});
+        NumberFormat::kBlocks, AllReduceOptions{.timeout = std::chrono::seconds(20)});
     fails = lacks_memory(driven, operation, failures);
     EXPECT_EQ(driven.session().failure().value_or(""), "no memory");
     EXPECT_TRUE(driven.has_sent("no memory"));
