@@ -170,7 +170,7 @@ void PeerEngine::begin_send(Task& task, std::uint32_t index) {
   const std::size_t bytes = task.plan.values[planned.value].bytes;
   const std::size_t costs = bytes + sizeof(Frame);
   if (peer.early_ready.erase(key) > 0) return permit(task, index);
-  if (bytes <= kSentAtOnceBytes && peer.waiting_bytes + costs <= kMaxWaitingBytes) {
+  if (is_sent_at_once(bytes, planned.is_eager) && peer.waiting_bytes + costs <= kMaxWaitingBytes) {
     peer.waiting_bytes += costs;
     return permit(task, index);
   }
@@ -195,7 +195,8 @@ void PeerEngine::begin_receive(Task& task, std::uint32_t index) {
   arrival.frame.part = value.part;
   arrival.frame.bytes = value.bytes;
   await(value.from);
-  if (!failure_ && value.bytes > kSentAtOnceBytes) say_ready(value.from, arrival);
+  const bool at_once = is_sent_at_once(value.bytes, value.is_eager);
+  if (!failure_ && !at_once) say_ready(value.from, arrival);
 }
 
 // A rank that waits for another must learn of its death. The lower rank calls at once; the higher

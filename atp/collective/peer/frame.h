@@ -55,6 +55,12 @@ static_assert(sizeof(Frame) == 56, "sent as it lies in memory, so without paddin
 // The maximum bytes of a message in one frame; control frames wait for at most that much.
 inline constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
 inline constexpr std::size_t kSentAtOnceBytes = 64 * 1024;
+// The same for messages that a rank has from the start, in one frame. The receiver's permission
+// would wait in the queue in front of its link, behind what others send to it already.
+inline constexpr std::size_t kEagerBytes = 512 * 1024;
+constexpr bool is_sent_at_once(std::size_t bytes, bool is_eager) {
+  return bytes <= (is_eager ? kEagerBytes : kSentAtOnceBytes);
+}
 // How many bytes of one rank may wait at another.
 inline constexpr std::size_t kMaxWaitingBytes = 2 * 1024 * 1024;
 inline constexpr std::size_t kMaxTextBytes = 4096;

@@ -27,7 +27,7 @@ std::optional<PeerConnection::Piece> PeerEngine::next_piece(std::size_t rank) {
     const PlannedValue& value = each.task->plan.values[planned.value];
     const Value& state = each.task->values[planned.value];
     Send& send = each.task->sends[each.send];
-    const bool at_once = value.bytes <= kSentAtOnceBytes;
+    const bool at_once = is_sent_at_once(value.bytes, planned.is_eager);
     if (at_once ? !state.complete : state.filled == send.sent) continue;
     Frame frame = each.task->frame;
     frame.part = planned.part;
@@ -175,7 +175,8 @@ PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame
   const bool fits = frame.bytes == arrival.frame.bytes && frame.offset == expected &&
                     frame.offset + frame.length <= frame.bytes && !arrival.is_whole;
   const bool is_welcome = arrival.task != nullptr || frame.length == frame.bytes;
-  if (!fits || !is_welcome || (arrival.task == nullptr && frame.bytes > kSentAtOnceBytes)) {
+  if (!fits || !is_welcome ||
+      (arrival.task == nullptr && !is_sent_at_once(frame.bytes, !key.is_transfer))) {
     fail(name(rank) + " sends an unexpected piece of a message");
     return nullptr;
   }
@@ -204,7 +205,9 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
   const std::uint32_t value = arrival.value;
   const std::size_t filled = task.values[value].filled + bytes;
   if (filled == frame.bytes) {
-    if (frame.bytes <= kSentAtOnceBytes && !arrival.was_called) give_credit(rank, frame.bytes);
+    const bool at_once =
+        is_sent_at_once(frame.bytes, task.plan.values[value].is_eager) && !arrival.was_called;
+    if (at_once) give_credit(rank, frame.bytes);
     peer.arrivals.erase(key);
   }
   note_moved(task, rank);

@@ -56,12 +56,13 @@ class Planner {
                 .memory = const_cast<std::byte*>(bytes.data()),
                 .bytes = bytes.size()});
   }
-  Ref receive(std::size_t from, std::uint32_t part, Bytes to) {
+  Ref receive(std::size_t from, std::uint32_t part, Bytes to, bool is_eager = false) {
     return add({.origin = PlannedValue::Origin::kReceived,
                 .memory = to.data(),
                 .bytes = to.size(),
                 .from = from,
-                .part = part});
+                .part = part,
+                .is_eager = is_eager});
   }
   Ref combine(std::vector<Ref> operands, Bytes to) {
     return add({.origin = PlannedValue::Origin::kCombined,
@@ -70,9 +71,13 @@ class Planner {
                 .operands = std::move(operands),
                 .reduction = request_.reduction});
   }
-  void send(std::size_t to, std::uint32_t part, Ref value) {
-    plan_.sends.push_back({to, part, value});
+  void send(std::size_t to, std::uint32_t part, Ref value, bool is_eager = false) {
+    plan_.sends.push_back({to, part, value, is_eager});
   }
+  // Part 0 of an exchange between all ranks. (A rank that only sends would end before it could
+  // notice that its receiver is gone.)
+  void send_given(std::size_t to, Ref value) { send(to, 0, value, true); }
+  Ref receive_given(std::size_t from, Bytes to) { return receive(from, 0, to, true); }
   Bytes scratch(std::size_t bytes) {
     plan_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
     return {plan_.scratch.back().get(), bytes};
@@ -167,8 +172,8 @@ class Planner {
       return pass_around(value, 0, request_.outputs);
     }
     for_others([&](std::size_t other) {
-      send(other, 0, value);
-      receive(other, 0, request_.outputs[other]);
+      send_given(other, value);
+      receive_given(other, request_.outputs[other]);
     });
   }
 
@@ -211,8 +216,8 @@ class Planner {
   void all_to_all() {
     keep(request_.inputs[rank_], request_.outputs[rank_]);
     for_others([&](std::size_t other) {
-      send(other, 0, given(request_.inputs[other]));
-      receive(other, 0, request_.outputs[other]);
+      send_given(other, given(request_.inputs[other]));
+      receive_given(other, request_.outputs[other]);
     });
   }
 
@@ -221,7 +226,7 @@ class Planner {
     std::vector<Ref> operands;
     operands.reserve(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
-      operands.push_back(r == rank_ ? given(own) : receive(r, 0, scratch(own.size())));
+      operands.push_back(r == rank_ ? given(own) : receive_given(r, scratch(own.size())));
     }
     return combine(std::move(operands), result);
   }
@@ -233,7 +238,7 @@ class Planner {
       add_around(request_.inputs, sums);
       return;
     }
-    for_others([&](std::size_t other) { send(other, 0, given(request_.inputs[other])); });
+    for_others([&](std::size_t other) { send_given(other, given(request_.inputs[other])); });
     combine_block(request_.inputs[rank_], request_.outputs.front());
   }
 
@@ -254,7 +259,7 @@ class Planner {
       keep(tensor, copy);
       combine_block(copy, tensor);
       const Ref own = given(copy);
-      for_others([&](std::size_t other) { send(other, 0, own); });
+      for_others([&](std::size_t other) { send_given(other, own); });
       return;
     }
     if (adds_around(tensor.size())) {
@@ -265,7 +270,7 @@ class Planner {
       return pass_around(sum, static_cast<std::uint32_t>(ranks_), blocks);
     }
     // In place: a rank sends its sum only after it has received everything that went into it.
-    for_others([&](std::size_t other) { send(other, 0, given(block(tensor, other))); });
+    for_others([&](std::size_t other) { send_given(other, given(block(tensor, other))); });
     const Bytes own = block(tensor, rank_);
     const Ref sum = combine_block(own, own);
     for_others([&](std::size_t other) {
