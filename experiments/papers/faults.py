@@ -115,6 +115,11 @@ EXPLAINED = {
     ],
     "13a": [
         (["no rehash"], REHASHED),
+        (
+            ["no room"],
+            "the window of congestion control bounds what is in flight nearly as well: with a "
+            "quarter of the aggregators 1.07 of a static partition's goodput instead of 1.08",
+        ),
         (["no part"], ALIKE),
     ],
     "13b-real": [(["no rehash"], REHASHED)],
@@ -135,7 +140,6 @@ EXPLAINED = {
         (["no part"], ALIKE),
     ],
     "15": [
-        (["a static partition"], "there is one job, so its part is everything"),
         (["linear placement"], "the aggregators of one job's fragments follow one another"),
         (["no rehash"], REHASHED),
         (["no part"], "there is one job"),
