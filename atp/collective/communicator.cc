@@ -1,4 +1,4 @@
-// Connects a rank through memory, lanes and a colocated server, and ends all of them together.
+// Connects a rank through memory, transports and a colocated server, and ends all of them together.
 #include "atp/collective/communicator.h"
 
 #include <unistd.h>
@@ -90,10 +90,10 @@ CommunicatorOptions begun(CommunicatorOptions options) {
 class Communicator::Impl {
  public:
   Impl(const CommunicatorOptions& options, std::shared_ptr<ColocatedServer> server,
-       std::vector<std::shared_ptr<Transport>> lanes)
+       std::vector<std::shared_ptr<Transport>> transports)
       : options_(options),
         server_(std::move(server)),
-        dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {
+        dispatcher_(std::make_shared<Dispatcher>(options, std::move(transports))) {
     if (options.records_operations) dispatcher_->record_to(options.recorded);
   }
 
@@ -106,12 +106,14 @@ class Communicator::Impl {
   const CommunicatorOptions& options() const { return options_; }
   const std::shared_ptr<Dispatcher>& dispatcher() const { return dispatcher_; }
   // Each is shared with its thread.
-  const std::vector<std::shared_ptr<Transport>>& lanes() const { return dispatcher_->lanes(); }
+  const std::vector<std::shared_ptr<Transport>>& transports() const {
+    return dispatcher_->transports();
+  }
   ColocatedServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
 
  private:
-  bool on_lane_thread() const;
+  bool on_own_thread() const;
   void wait_until_idle(SteadyClock::time_point until);
 
   const CommunicatorOptions options_;
@@ -122,31 +124,31 @@ class Communicator::Impl {
 };
 
 Status Communicator::Impl::wait_until_joined() {
-  for (const auto& lane : lanes()) {
-    const Status joined = lane->wait_until_joined();
+  for (const auto& transport : transports()) {
+    const Status joined = transport->wait_until_joined();
     if (!joined) return joined;
-    const bool has_fragments = lane->value_count() > 0;
-    if (!has_fragments || lane->value_count() >= options_.values_per_fragment) continue;
+    const bool has_fragments = transport->value_count() > 0;
+    if (!has_fragments || transport->value_count() >= options_.values_per_fragment) continue;
     options_.warn("asked for " + with_commas(options_.values_per_fragment) +
                   " values per fragment, but a switch or another rank carries no more than " +
-                  with_commas(lane->value_count()));
+                  with_commas(transport->value_count()));
   }
   return ok_status();
 }
 
-bool Communicator::Impl::on_lane_thread() const {
-  return std::any_of(lanes().begin(), lanes().end(),
-                     [](const auto& lane) { return lane->on_own_thread(); });
+bool Communicator::Impl::on_own_thread() const {
+  return std::any_of(transports().begin(), transports().end(),
+                     [](const auto& transport) { return transport->on_own_thread(); });
 }
 
 Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
-  if (on_lane_thread()) return Error{"shutdown() would wait for itself in a callback"};
+  if (on_own_thread()) return Error{"shutdown() would wait for itself in a callback"};
   const auto until = deadline_in(timeout);
   Status result = ok_status();
   wait_until_idle(until);
   if (const auto failure = dispatcher_->failure()) give_up(*failure);
-  for (const auto& lane : lanes()) {
-    const Status ended = lane->shutdown(until, timeout);
+  for (const auto& transport : transports()) {
+    const Status ended = transport->shutdown(until, timeout);
     if (result.ok()) result = ended;
   }
   // Other ranks may still need an answer from this rank's server, but not after a failure.
@@ -157,14 +159,14 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
   return result;
 }
 
-// Callbacks of the last operations may submit further ones, to any lane.
+// Callbacks of the last operations may submit further ones, to any transport.
 void Communicator::Impl::wait_until_idle(SteadyClock::time_point until) {
   std::uint64_t seen = 0;
   do {
     seen = dispatcher_->submitted();
     dispatcher_->wait_until_sent(until);
-    for (const auto& lane : lanes()) {
-      if (!lane->wait_until_idle(until)) return;
+    for (const auto& transport : transports()) {
+      if (!transport->wait_until_idle(until)) return;
     }
   } while (dispatcher_->submitted() != seen);
 }
@@ -172,18 +174,19 @@ void Communicator::Impl::wait_until_idle(SteadyClock::time_point until) {
 void Communicator::Impl::give_up(const std::string& why) {
   SteadyClock::time_point never{};
   gave_up_.compare_exchange_strong(never, SteadyClock::now());
-  for (const auto& lane : lanes()) lane->give_up(why);
+  for (const auto& transport : transports()) transport->give_up(why);
 }
 
-// A callback must not wait for another lane, whose own callback may be waiting for this lane.
+// A callback must not wait for another transport, whose own callback may be waiting for this
+// transport.
 void Communicator::Impl::abort(const std::string& why) {
-  on_lane_thread() ? give_up(why) : close(why);
+  on_own_thread() ? give_up(why) : close(why);
 }
 
 void Communicator::Impl::close(const std::string& why) {
   give_up(why);  // all at once
-  for (const auto& lane : lanes()) lane->abort(why);
-  if (server_ && !on_lane_thread()) {
+  for (const auto& transport : transports()) transport->abort(why);
+  if (server_ && !on_own_thread()) {
     static_cast<void>(server_->wait_until_left(options_.job, gave_up_.load() + kHastyEnd, nullptr));
   }
 }
@@ -196,9 +199,9 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   if (!memory)
     return Error{"rank " + std::to_string(options.rank) +
                  " cannot join the job: " + memory.error().message};
-  if (memory.value().way != nullptr) {
-    return std::unique_ptr<Communicator>(new Communicator(
-        std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value().way})));
+  if (memory.value().transport != nullptr) {
+    return std::unique_ptr<Communicator>(new Communicator(std::make_unique<Impl>(
+        options, nullptr, std::vector{std::move(memory).value().transport})));
   }
   std::shared_ptr<ColocatedServer> server;
   if (options.colocated_server) {
@@ -211,25 +214,25 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   }
   const std::uint64_t nonce = random_seed();
   const auto fail_together = std::make_shared<FailTogether>();
-  std::vector<std::shared_ptr<Transport>> lanes;
+  std::vector<std::shared_ptr<Transport>> transports;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
-    NetworkTransportOptions lane{.communicator = options,
-                                 .shard = static_cast<std::uint16_t>(lanes.size()),
-                                 .nonce = nonce,
-                                 .fail_together = fail_together};
-    lane.communicator.route = route;
-    lane.communicator.job = memory.value().job;
-    Result<std::shared_ptr<NetworkTransport>> opened = NetworkTransport::open(lane);
+    NetworkTransportOptions transport{.communicator = options,
+                                      .shard = static_cast<std::uint16_t>(transports.size()),
+                                      .nonce = nonce,
+                                      .fail_together = fail_together};
+    transport.communicator.route = route;
+    transport.communicator.job = memory.value().job;
+    Result<std::shared_ptr<NetworkTransport>> opened = NetworkTransport::open(transport);
     if (!opened) {
-      for (const auto& earlier : lanes) earlier->give_up(opened.error().message);
-      for (const auto& earlier : lanes) earlier->abort(opened.error().message);
+      for (const auto& earlier : transports) earlier->give_up(opened.error().message);
+      for (const auto& earlier : transports) earlier->abort(opened.error().message);
       return opened.error();
     }
-    lanes.push_back(std::move(opened).value());
+    transports.push_back(std::move(opened).value());
   }
   // From here on the destructor stops the threads.
   std::unique_ptr<Communicator> communicator(
-      new Communicator(std::make_unique<Impl>(options, std::move(server), std::move(lanes))));
+      new Communicator(std::make_unique<Impl>(options, std::move(server), std::move(transports))));
   const Status joined = communicator->impl_->wait_until_joined();
   if (!joined) return joined.error();
   return communicator;
@@ -252,8 +255,8 @@ std::size_t Communicator::world_size() const { return impl_->options().world_siz
 
 std::size_t Communicator::values_per_fragment() const {
   std::size_t least = ATP_VALUES_MAX;
-  for (std::size_t i = 0; i < impl_->dispatcher()->network_lanes(); ++i) {
-    least = std::min(least, impl_->lanes()[i]->value_count());
+  for (std::size_t i = 0; i < impl_->dispatcher()->network_transports(); ++i) {
+    least = std::min(least, impl_->transports()[i]->value_count());
   }
   return least;
 }
@@ -280,7 +283,7 @@ Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& o
 }
 
 bool Communicator::in_host_memory() const {
-  return impl_->lanes().front()->value_count() == 0 && !sums_on_hosts(impl_->options());
+  return impl_->transports().front()->value_count() == 0 && !sums_on_hosts(impl_->options());
 }
 
 Handle Communicator::in_memory(const Values& values, HostRequest request,
@@ -383,8 +386,8 @@ std::optional<TunerCounts> Communicator::tuner_counts() const {
 std::optional<WaitedForRanks> Communicator::waited_for() const {
   std::optional<WaitedForRanks> longest;
   if (impl_->forked()) return longest;
-  for (const auto& lane : impl_->lanes()) {
-    auto waited = lane->waited_for();
+  for (const auto& transport : impl_->transports()) {
+    auto waited = transport->waited_for();
     if (waited && (!longest || longest->waited < waited->waited)) longest = std::move(waited);
   }
   return longest;
@@ -394,8 +397,8 @@ std::optional<WaitedForRanks> Communicator::waited_for() const {
 std::map<Rank, Duration> Communicator::waits() const {
   std::map<Rank, Duration> longest;
   if (impl_->forked()) return longest;
-  for (const auto& lane : impl_->lanes()) {
-    for (const auto& [rank, waited] : lane->waits()) {
+  for (const auto& transport : impl_->transports()) {
+    for (const auto& [rank, waited] : transport->waits()) {
       longest[rank] = std::max(longest[rank], waited);
     }
   }
@@ -404,14 +407,14 @@ std::map<Rank, Duration> Communicator::waits() const {
 
 CounterList Communicator::counters() const {
   if (impl_->forked()) return {};
-  CounterList sums = impl_->lanes().front()->counters();
-  const std::size_t of_network = impl_->dispatcher()->network_lanes();
+  CounterList sums = impl_->transports().front()->counters();
+  const std::size_t of_network = impl_->dispatcher()->network_transports();
   for (std::size_t i = 1; i < of_network; ++i) {
-    const CounterList more = impl_->lanes()[i]->counters();
+    const CounterList more = impl_->transports()[i]->counters();
     for (std::size_t c = 0; c < sums.size(); ++c) sums[c].second += more[c].second;
   }
-  for (std::size_t i = of_network; i < impl_->lanes().size(); ++i) {
-    const CounterList of_ring = impl_->lanes()[i]->counters();
+  for (std::size_t i = of_network; i < impl_->transports().size(); ++i) {
+    const CounterList of_ring = impl_->transports()[i]->counters();
     sums.insert(sums.end(), of_ring.begin(), of_ring.end());
   }
   if (ColocatedServer* server = impl_->server()) {

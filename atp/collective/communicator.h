@@ -82,7 +82,8 @@ class Communicator {
                     const AllReduceOptions& options = {});
   Handle broadcast(std::span<std::byte> bytes, HostRequest request,
                    const AllReduceOptions& options = {});
-  // Gives the root the sum, added in the same way; at other ranks the values stay as they are.
+  // Gives the root the sum, added in the same transport; at other ranks the values stay as they
+  // are.
   Handle reduce(const Values& values, Rank root, const AllReduceOptions& options = {});
   // A gather, a scatter or an all-to-all, as the request says.
   Handle exchange(HostRequest request, const AllReduceOptions& options = {});
@@ -111,7 +112,7 @@ class Communicator {
 
   CounterList counters() const;
   // The ranks that this rank's oldest operation waits for, if it has waited for a second, or none
-  // if it waits for a silent server; with several lanes, those of the longest wait.
+  // if it waits for a silent server; with several transports, those of the longest wait.
   std::optional<WaitedForRanks> waited_for() const;
   // How long sums in the network have waited so far for a single other rank, by rank. These are the
   // waits that the server has reported; it reports none before a fragment has timed out.

@@ -1,4 +1,4 @@
-// Checks each operation, gives it its number and its lanes, and decides when it is sent.
+// Checks each operation, gives it its number and its transports, and decides when it is sent.
 #include "atp/collective/dispatcher.h"
 
 #include <algorithm>
@@ -66,31 +66,31 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
 }  // namespace
 
 Dispatcher::Dispatcher(const CommunicatorOptions& options,
-                       std::vector<std::shared_ptr<Transport>> lanes)
+                       std::vector<std::shared_ptr<Transport>> transports)
     : options_(options),
-      lanes_(std::move(lanes)),
-      network_lanes_(lanes_.size()),
+      transports_(std::move(transports)),
+      network_transports_(transports_.size()),
       keeps_digest_(options.digest || options.digest_every > 0),
-      shards_(lanes_.size()) {}
+      shards_(transports_.size()) {}
 
 Status Dispatcher::add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
                             std::uint64_t judged_every) {
   const std::lock_guard lock(mutex_);
-  if (next_number_ > 0 || ways_ != nullptr) {
+  if (next_number_ > 0 || tuning_ != nullptr) {
     return Error{"a ring can be added only once, and only before the first operation"};
   }
-  lanes_.push_back(std::move(ring));
-  ways_ = std::make_unique<Ways>(figures, judged_every);
+  transports_.push_back(std::move(ring));
+  tuning_ = std::make_unique<Tuning>(figures, judged_every);
   return ok_status();
 }
 
 std::optional<TunerCounts> Dispatcher::tuner_counts() {
   const std::lock_guard lock(mutex_);
-  if (ways_ == nullptr) return std::nullopt;
-  TunerCounts counts = ways_->counts;
-  counts.trials = ways_->choice.trials();
-  counts.changes = ways_->choice.changes();
-  counts.ring_from = ways_->choice.ring_from();
+  if (tuning_ == nullptr) return std::nullopt;
+  TunerCounts counts = tuning_->counts;
+  counts.trials = tuning_->choice.trials();
+  counts.changes = tuning_->choice.changes();
+  counts.ring_from = tuning_->choice.ring_from();
   return counts;
 }
 
@@ -99,7 +99,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
   options.timeout = bounded_timeout(options.timeout);
   if (options.is_probe) return submit_probe(values, std::move(options));
   // An operation that may be held is carried out by the thread that releases it.
-  options.here = options.here && lanes_.size() == 1 && options_.digest_every == 0;
+  options.here = options.here && transports_.size() == 1 && options_.digest_every == 0;
   const bool here = options.here;
   const Status valid = check(values, options, options_);
   Refusals refused;
@@ -112,7 +112,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
     operations = take(cut(name, values, std::move(options)), valid, refused);
   }
   tell(refused);
-  if (here && refused.empty()) lanes_.front()->help(*operations.front());
+  if (here && refused.empty()) transports_.front()->help(*operations.front());
   return operations;
 }
 
@@ -142,10 +142,10 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
     auto operation =
         std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(longest)}, format,
                                            std::move(options), std::move(request));
-    operations = take({.parts = {std::move(operation)}, .lanes = {0}}, valid, refused);
+    operations = take({.parts = {std::move(operation)}, .transports = {0}}, valid, refused);
   }
   tell(refused);
-  if (here && refused.empty()) lanes_.front()->help(*operations.front());
+  if (here && refused.empty()) transports_.front()->help(*operations.front());
   return operations;
 }
 
@@ -154,7 +154,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
 void Dispatcher::record(const char* name, const char* type, const RecordedShape& input,
                         const RecordedShape& output, AllReduceOptions& options) {
   if (recorded_ == nullptr) return;
-  const bool in_memory = lanes_.front()->value_count() == 0;
+  const bool in_memory = transports_.front()->value_count() == 0;
   const RecordedGroup::Token token = recorded_->begin({.name = name,
                                                        .path = in_memory ? "memory" : "innetwork",
                                                        .type = type,
@@ -215,7 +215,7 @@ Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& 
       if (done) done(status);
     };
   }
-  if (ways_ != nullptr) {
+  if (tuning_ != nullptr) {
     options.here = false;
     options.on_done = [self = shared_from_this(),
                        done = std::move(options.on_done)](const Status& status) {
@@ -233,7 +233,7 @@ Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& 
     const Values of_part{values.data + part.begin * bytes_of(values.type), part.end - part.begin,
                          values.type};
     const TensorPart tensor{of_part, layout.part(part.begin, part.end)};
-    submission.lanes.push_back(part.shard);
+    submission.transports.push_back(part.shard);
     submission.parts.push_back(std::make_shared<PendingOperation>(name, tensor, format, options));
   }
   return submission;
@@ -300,10 +300,10 @@ void Dispatcher::send(Submission submission, Refusals& refused) {
   if (submission.is_undecided) {
     judge_paths(refused);
     send_where_it_is_faster(submission.parts.front(), refused);
-    ++ways_->sent;
+    ++tuning_->sent;
   }
-  for (std::size_t i = 0; i < submission.lanes.size(); ++i) {
-    send_to(submission.lanes[i], submission.parts[i], refused);
+  for (std::size_t i = 0; i < submission.transports.size(); ++i) {
+    send_to(submission.transports[i], submission.parts[i], refused);
   }
   comparison_ = std::move(submission.comparison);
   compared_operations_ = submission.number + 1;
@@ -319,12 +319,12 @@ void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>
   const auto now = std::chrono::steady_clock::now();
   const std::size_t bytes = whole->bytes().size();
   if (both_can_take(*whole)) {
-    const SumPath way = ways_->choice.next(bytes);
-    ++ways_->counts.operations[index_of(way)];
-    ways_->samples.begin(way, bytes, now);
-    if (way == SumPath::kRing) return send_to(network_lanes_, whole, refused);
+    const SumPath path = tuning_->choice.next(bytes);
+    ++tuning_->counts.operations[index_of(path)];
+    tuning_->samples.begin(path, bytes, now);
+    if (path == SumPath::kRing) return send_to(network_transports_, whole, refused);
   } else {
-    ways_->samples.begin(std::nullopt, bytes, now);
+    tuning_->samples.begin(std::nullopt, bytes, now);
   }
   send_to_servers(whole, shards_.split(whole->layout()), refused);
 }
@@ -348,33 +348,33 @@ void Dispatcher::send_to_servers(const std::shared_ptr<PendingOperation>& whole,
 }
 
 void Dispatcher::has_ended(const Status& status) {
-  ways_->samples.end(std::chrono::steady_clock::now());
+  tuning_->samples.end(std::chrono::steady_clock::now());
   if (!status) end_all_transports(status.error().message);
 }
 
 // Other ranks learn of a failure only on the path that has failed; on the other one they would wait
 // for a rank that has given up.
 void Dispatcher::end_all_transports(const std::string& why) {
-  for (const auto& lane : lanes_) lane->give_up(why);
+  for (const auto& transport : transports_) transport->give_up(why);
 }
 
 bool Dispatcher::awaits_times() const {
-  return ways_ != nullptr && ways_->asks && ways_->exchanges.is_due(ways_->sent);
+  return tuning_ != nullptr && tuning_->asks && tuning_->exchanges.is_due(tuning_->sent);
 }
 
 // Exchanges times and judges the paths, if that is due before the next operation.
 void Dispatcher::judge_paths(Refusals& refused) {
-  if (!ways_->exchanges.is_due(ways_->sent)) return;
-  ways_->exchanges.advance();
-  if (ways_->asked) {
-    ways_->choice.judge(ways_->told);
-    ++ways_->counts.judgements;
+  if (!tuning_->exchanges.is_due(tuning_->sent)) return;
+  tuning_->exchanges.advance();
+  if (tuning_->asked) {
+    tuning_->choice.judge(tuning_->told);
+    ++tuning_->counts.judgements;
   }
   ask_for_times(refused);
 }
 
 void Dispatcher::ask_for_times(Refusals& refused) {
-  const auto times = std::make_shared<MeasuredTimes>(ways_->samples.take());
+  const auto times = std::make_shared<MeasuredTimes>(tuning_->samples.take());
   AllReduceOptions options;
   options.reduction = Reduction::kMin;
   options.timeout = bounded_timeout(options_.operation_timeout);
@@ -383,8 +383,8 @@ void Dispatcher::ask_for_times(Refusals& refused) {
   };
   const OperationName name{next_number_, kSumPaths * kSizeClasses, "exchange of times before"};
   const Values values{reinterpret_cast<std::byte*>(times->data()), name.values, DataType::kInt32};
-  ways_->asked = true;
-  ways_->asks = true;
+  tuning_->asked = true;
+  tuning_->asks = true;
   send_to(0,
           std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(values.count)},
                                              options_.number_format, std::move(options)),
@@ -396,8 +396,8 @@ void Dispatcher::times_are_in(const Status& status, const MeasuredTimes& times) 
   Refusals refused;
   {
     const std::lock_guard lock(mutex_);
-    ways_->told = status ? times : no_times();
-    ways_->asks = false;
+    tuning_->told = status ? times : no_times();
+    tuning_->asks = false;
     send_held(refused);
   }
   tell(refused);
@@ -413,34 +413,34 @@ Dispatcher::Operations Dispatcher::submit_probe(const Values& values, AllReduceO
   {
     const std::lock_guard lock(mutex_);
     // With shards of its own, so that a probe does not change how operations are spread.
-    send_to_servers(operation, Shards(network_lanes_).split(operation->layout()), refused);
+    send_to_servers(operation, Shards(network_transports_).split(operation->layout()), refused);
   }
   tell(refused);
   return {operation};
 }
 
-void Dispatcher::send_to(std::size_t lane, const std::shared_ptr<PendingOperation>& part,
+void Dispatcher::send_to(std::size_t transport, const std::shared_ptr<PendingOperation>& part,
                          Refusals& refused) {
   std::optional<std::string> why = failure();
-  if (!why) why = lanes_[lane]->submit(part);
+  if (!why) why = transports_[transport]->submit(part);
   if (!why) return;
-  if (ways_ != nullptr) end_all_transports(*why);
+  if (tuning_ != nullptr) end_all_transports(*why);
   refused.push_back({part, *why});
 }
 
-// After a failure the sequence spaces of the workers no longer agree in one lane, so the job is
-// over in all lanes.
+// After a failure the sequence spaces of the workers no longer agree in one transport, so the job
+// is over in all transports.
 std::optional<std::string> Dispatcher::failure() const {
-  for (const auto& lane : lanes_) {
-    if (const auto why = lane->failure()) return why;
+  for (const auto& transport : transports_) {
+    if (const auto why = transport->failure()) return why;
   }
   return std::nullopt;
 }
 
-// A lane that was stopped because another one has failed knows no kind.
+// A transport that was stopped because another one has failed knows no kind.
 FailureKind Dispatcher::failure_kind() const {
-  for (const auto& lane : lanes_) {
-    if (const FailureKind kind = lane->failure_kind(); kind != FailureKind::kNone) return kind;
+  for (const auto& transport : transports_) {
+    if (const FailureKind kind = transport->failure_kind(); kind != FailureKind::kNone) return kind;
   }
   return results_differ_ ? FailureKind::kBroken : FailureKind::kNone;
 }
@@ -458,7 +458,7 @@ Status Dispatcher::judge(const OperationName& name, std::span<const std::uint32_
       digest_difference(words, {name.number + 1 - options_.digest_every, name.number});
   if (!difference) return status;
   results_differ_ = true;
-  for (const auto& lane : lanes_) lane->give_up(*difference);
+  for (const auto& transport : transports_) transport->give_up(*difference);
   return Error{operation_text(name.what, name.number, name.values) + ": " + *difference};
 }
 

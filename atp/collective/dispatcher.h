@@ -21,9 +21,9 @@
 
 namespace atp {
 
-// Splits a communicator's operations into parts, passes them to its lanes, and keeps the digest of
-// their results. All ranks submit the same operations in the same order, and every decision here
-// depends on that order alone, never on timing.
+// Splits a communicator's operations into parts, passes them to its transports, and keeps the
+// digest of their results. All ranks submit the same operations in the same order, and every
+// decision here depends on that order alone, never on timing.
 //
 // If digests are compared, operations after the last one that a comparison covers are held until
 // all results that it covers have arrived: the comparison needs these, and goes first.
@@ -33,14 +33,15 @@ namespace atp {
 // times, with an internal operation that has no number. The times of an exchange take effect when
 // the next one is due; the operation that follows waits until the earlier exchange has ended.
 //
-// Callers submit, and the lanes' threads report which operations have ended. Callbacks run outside
-// the lock, since they may submit the next operation. The dispatcher lives as long as an operation
-// is in flight, even without its communicator.
+// Callers submit, and the transports' threads report which operations have ended. Callbacks run
+// outside the lock, since they may submit the next operation. The dispatcher lives as long as an
+// operation is in flight, even without its communicator.
 class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   using Operations = std::vector<std::shared_ptr<PendingOperation>>;
 
-  Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Transport>> lanes);
+  Dispatcher(const CommunicatorOptions& options,
+             std::vector<std::shared_ptr<Transport>> transports);
 
   // Before the first operation: where operations are recorded.
   void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
@@ -56,31 +57,31 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
                   std::uint64_t judged_every);
   std::optional<TunerCounts> tuner_counts();
 
-  // Why the job has failed, in any lane.
+  // Why the job has failed, in any transport.
   std::optional<std::string> failure() const;
   // Also kNone if the job was only told to leave.
   FailureKind failure_kind() const;
   // The number of operations submitted so far.
   std::uint64_t submitted();
-  // Waits until the lanes have received everything submitted.
+  // Waits until the transports have received everything submitted.
   void wait_until_sent(std::chrono::steady_clock::time_point until);
 
-  // The lanes to servers, or the one in the host's memory, then the ring, if there is one.
-  const std::vector<std::shared_ptr<Transport>>& lanes() const { return lanes_; }
-  std::size_t network_lanes() const { return network_lanes_; }
+  // The transports to servers, or the one in the host's memory, then the ring, if there is one.
+  const std::vector<std::shared_ptr<Transport>>& transports() const { return transports_; }
+  std::size_t network_transports() const { return network_transports_; }
   // Null: not asked for.
   ResultDigest* digest() { return keeps_digest_ ? &digest_ : nullptr; }
 
  private:
-  // All parts of one operation, in the order of their lanes.
+  // All parts of one operation, in the order of their transports.
   struct Submission {
     std::uint64_t number = 0;
     Operations parts;
-    std::vector<std::size_t> lanes;
+    std::vector<std::size_t> transports;
     std::shared_ptr<PendingOperation> comparison;  // that follows it, or null
-    bool is_undecided = false;                     // it has one part, whose lane is not chosen yet
+    bool is_undecided = false;  // it has one part, whose transport is not chosen yet
   };
-  // An operation that no lane accepted, and why.
+  // An operation that no transport accepted, and why.
   struct Refused {
     std::shared_ptr<PendingOperation> operation;
     std::string why;
@@ -88,8 +89,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   using Refusals = std::vector<Refused>;
 
   // The state of the choice between two paths, with the ranks' times.
-  struct Ways {
-    Ways(const CostModels& figures, std::uint64_t every)
+  struct Tuning {
+    Tuning(const CostModels& figures, std::uint64_t every)
         : choice(figures), samples(figures), exchanges(every) {}
     Tuner choice;
     TunerSamples samples;
@@ -127,7 +128,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void ask_for_times(Refusals& refused);
   bool holds() const { return comparison_ != nullptr || awaits_times(); }
   void send_held(Refusals& refused);
-  void send_to(std::size_t lane, const std::shared_ptr<PendingOperation>& part, Refusals& refused);
+  void send_to(std::size_t transport, const std::shared_ptr<PendingOperation>& part,
+               Refusals& refused);
   void let_go(Refusals& refused);
 
   static void tell(const Refusals& refused);
@@ -137,15 +139,15 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   const CommunicatorOptions options_;
   // Changed only before the first operation.
-  std::vector<std::shared_ptr<Transport>> lanes_;
-  const std::size_t network_lanes_;
-  std::unique_ptr<Ways> ways_;               // null: there is only one
+  std::vector<std::shared_ptr<Transport>> transports_;
+  const std::size_t network_transports_;
+  std::unique_ptr<Tuning> tuning_;           // null: there is only one
   std::shared_ptr<RecordedGroup> recorded_;  // null: operations are recorded elsewhere, or not
   const bool keeps_digest_;
   ResultDigest digest_;
   std::atomic<bool> results_differ_{false};
 
-  std::mutex mutex_;  // submissions reach all lanes in the same order
+  std::mutex mutex_;  // submissions reach all transports in the same order
   std::condition_variable sent_;
   Shards shards_;
   std::uint64_t next_number_ = 0;                 // for all-reduces

@@ -39,9 +39,9 @@ Result<MemoryRendezvous> meet_on_one_host(const CommunicatorOptions& options) {
                                                           .warn = lines_of(options)});
     if (!outcome) return outcome.error();
     if (outcome.value().place) {
-      auto lane = ShmTransport::open(options, *std::move(outcome.value().place));
-      if (!lane) return lane.error();
-      return MemoryRendezvous{std::move(lane).value(), options.job};
+      auto transport = ShmTransport::open(options, *std::move(outcome.value().place));
+      if (!transport) return transport.error();
+      return MemoryRendezvous{std::move(transport).value(), options.job};
     }
     why_not = outcome.value().why_not;
   }
@@ -164,10 +164,10 @@ class OneOfSeveral {
   const CommunicatorOptions& options_;
   const Hosts hosts_;
   const std::size_t host_;
-  const std::vector<Rank>& ranks_;      // of this host
-  const std::size_t rank_;              // among them
-  std::shared_ptr<ShmTransport> lane_;  // null: they have no shared memory,
-  std::string why_not_;                 // for this reason
+  const std::vector<Rank>& ranks_;           // of this host
+  const std::size_t rank_;                   // among them
+  std::shared_ptr<ShmTransport> transport_;  // null: they have no shared memory,
+  std::string why_not_;                      // for this reason
 };
 
 Status OneOfSeveral::meet_here() {
@@ -184,26 +184,27 @@ Status OneOfSeveral::meet_here() {
   if (!outcome) return outcome.error();
   why_not_ = outcome.value().why_not;
   if (!outcome.value().place) return ok_status();
-  auto lane = ShmTransport::open(options_, *std::move(outcome.value().place));
-  if (!lane) return lane.error();
-  lane_ = std::move(lane).value();
+  auto transport = ShmTransport::open(options_, *std::move(outcome.value().place));
+  if (!transport) return transport.error();
+  transport_ = std::move(transport).value();
   return ok_status();
 }
 
 // Meets the other leaders. Returns whether the ranks of all hosts have shared memory.
 Result<bool> OneOfSeveral::lead() {
   Result<std::unique_ptr<LeaderUplink>> uplink = LeaderUplink::connect(options_);
-  Result<bool> all = uplink ? uplink.value()->agree(lane_ != nullptr, options_) : uplink.error();
-  if (lane_ == nullptr) {
+  Result<bool> all =
+      uplink ? uplink.value()->agree(transport_ != nullptr, options_) : uplink.error();
+  if (transport_ == nullptr) {
     options_.warn("the ranks of the host of rank " + std::to_string(options_.rank) +
                   " cannot sum in shared memory (" + why_not_ + ")" + kTakeTheNetwork);
   } else if (!all) {
-    lane_->give_up_rendezvous(all.error().message);
+    transport_->give_up_rendezvous(all.error().message);
   } else if (all.value()) {
-    lane_->lead(std::move(uplink).value());
+    transport_->lead(std::move(uplink).value());
     return true;
   } else {
-    lane_->say_without_memory();
+    transport_->say_without_memory();
   }
   if (uplink && !all) uplink.value()->abort(all.error().message);
   if (all) static_cast<void>(uplink.value()->shutdown(left_until(*options_.join_until)));
@@ -214,10 +215,11 @@ Result<MemoryRendezvous> OneOfSeveral::meet() {
   const Status here = meet_here();
   if (!here) return here.error();
   const bool leads = rank_ == 0;
-  if (!leads && lane_ == nullptr) return without_memory();
-  const Result<bool> all = leads ? lead() : lane_->hear_of_leaders();
-  if (all && all.value()) return MemoryRendezvous{lane_, options_.job};
-  if (lane_ != nullptr) lane_->abort(all ? "the job uses the network" : all.error().message);
+  if (!leads && transport_ == nullptr) return without_memory();
+  const Result<bool> all = leads ? lead() : transport_->hear_of_leaders();
+  if (all && all.value()) return MemoryRendezvous{transport_, options_.job};
+  if (transport_ != nullptr)
+    transport_->abort(all ? "the job uses the network" : all.error().message);
   if (!all) return all.error();
   return without_memory();
 }

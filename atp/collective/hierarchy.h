@@ -10,8 +10,8 @@ namespace atp {
 // How the ranks of a communicator get to sum in memory: all on their one host, or those of each
 // host before its leader sends for all.
 struct MemoryRendezvous {
-  std::shared_ptr<Transport> way;  // null: all ranks use their routes,
-  JobKey job;                      // as workers of this job
+  std::shared_ptr<Transport> transport;  // null: all ranks use their routes,
+  JobKey job;                            // as workers of this job
 };
 
 // The job in which every rank is a worker, for when the hosts are the workers of `job` but the

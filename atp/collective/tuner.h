@@ -17,9 +17,9 @@ namespace atp {
 
 enum class SumPath : std::uint8_t { kNetwork = 0, kRing = 1 };
 inline constexpr std::size_t kSumPaths = 2;
-constexpr std::size_t index_of(SumPath way) { return static_cast<std::size_t>(way); }
-constexpr SumPath other_of(SumPath way) {
-  return way == SumPath::kNetwork ? SumPath::kRing : SumPath::kNetwork;
+constexpr std::size_t index_of(SumPath path) { return static_cast<std::size_t>(path); }
+constexpr SumPath other_of(SumPath path) {
+  return path == SumPath::kNetwork ? SumPath::kRing : SumPath::kNetwork;
 }
 
 // The expected time of an all-reduce, by its bytes.
@@ -53,7 +53,7 @@ class TunerSamples {
   explicit TunerSamples(const CostModels& figures) : figures_(figures), times_(no_times()) {}
 
   // An operation has begun; without a path: one that does not count.
-  void begin(std::optional<SumPath> way, std::size_t bytes, TimePoint now);
+  void begin(std::optional<SumPath> path, std::size_t bytes, TimePoint now);
   // One of the operations in flight has ended.
   void end(TimePoint now);
   // The measurements since the last call.
@@ -62,7 +62,7 @@ class TunerSamples {
  private:
   struct Period {
     TimePoint begin;
-    std::optional<SumPath> way;
+    std::optional<SumPath> path;
     bool is_mixed = false;
     std::size_t largest = 0;  // the largest operation, in bytes
     std::uint64_t expected_ns = 0;
@@ -127,7 +127,7 @@ class Tuner {
   void judge(const MeasuredTimes& times);
 
   // The path that operations of this size take now, apart from trials.
-  SumPath usual(std::size_t bytes) const { return classes_[size_class_of(bytes)].way; }
+  SumPath usual(std::size_t bytes) const { return classes_[size_class_of(bytes)].path; }
 
   // The smallest power of two from which the ring takes every size.
   std::optional<std::size_t> ring_from() const;
@@ -139,7 +139,7 @@ class Tuner {
 
  private:
   struct SizeClass {
-    SumPath way = SumPath::kNetwork;
+    SumPath path = SumPath::kNetwork;
     std::array<std::uint64_t, kSumPaths> nanoseconds{};
     std::uint64_t operations = 0;  // counted until the early trials are over
     std::uint64_t spent = 0;       // since the last trial

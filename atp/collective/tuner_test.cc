@@ -24,7 +24,7 @@ struct Case {
   const char* name;
   CostModels figures;
   std::size_t bytes;
-  SumPath way;
+  SumPath path;
 };
 const std::vector<Case> kCases = {
     {"below the crossover latency decides", kSlowSwitch, 8 * kKiB, kNetwork},
@@ -44,7 +44,7 @@ const std::vector<Case> kCases = {
 TEST(Tuner, TakesThePathThatIsExpectedToBeFaster) {
   for (const Case& each : kCases) {
     Tuner choice(each.figures);
-    EXPECT_EQ(choice.usual(each.bytes), each.way) << each.name;
+    EXPECT_EQ(choice.usual(each.bytes), each.path) << each.name;
   }
 }
 
@@ -116,7 +116,7 @@ struct EarlyCase {
   const char* name;
   CostModels figures;
   std::vector<std::size_t> bytes;
-  std::vector<SumPath> ways;
+  std::vector<SumPath> paths;
 };
 const std::vector<EarlyCase> kEarlyCases = {
     {"the second to the fourth operation, if the other path may be as fast",
@@ -136,9 +136,9 @@ const std::vector<EarlyCase> kEarlyCases = {
 TEST(Tuner, EarlyOperationsTryTheOtherPath) {
   for (const EarlyCase& each : kEarlyCases) {
     Tuner choice(each.figures);
-    std::vector<SumPath> ways;
-    for (const std::size_t bytes : each.bytes) ways.push_back(choice.next(bytes));
-    EXPECT_EQ(ways, each.ways) << each.name;
+    std::vector<SumPath> paths;
+    for (const std::size_t bytes : each.bytes) paths.push_back(choice.next(bytes));
+    EXPECT_EQ(paths, each.paths) << each.name;
   }
 }
 
@@ -184,7 +184,7 @@ TEST(Tuner, TheSameSizesAndTimesLeadToTheSamePaths) {
 constexpr CostModels kPlain{CostModel{0, 1000}, CostModel{1'000'000, 0}};
 
 struct Measured {
-  SumPath way;
+  SumPath path;
   std::size_t bytes;
   int begin_us;
   int end_us;
@@ -235,7 +235,7 @@ TEST(TunerSamples, PeriodsOnOnePathAreMeasured) {
     const TunerSamples::TimePoint start;
     for (const auto& [us, begun] : events) {
       const auto now = start + microseconds(us);
-      begun != nullptr ? samples.begin(begun->way, begun->bytes, now) : samples.end(now);
+      begun != nullptr ? samples.begin(begun->path, begun->bytes, now) : samples.end(now);
     }
     EXPECT_EQ(samples.take(), times(kMiB, each.network_us, each.ring_us)) << each.name;
     EXPECT_EQ(samples.take(), no_times()) << each.name;

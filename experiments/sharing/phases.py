@@ -16,7 +16,7 @@ from experiments.sharing.contest import SCHEMES
 JOBS = 3
 PEAK = 384  # the minimum for the static partition to fill the server's link
 PARTS = [1, 0.75, 0.5, 1 / 3, 0.25]
-OPERATIONS = 40
+OPERATIONS = 120
 WORKERS = [8, 2, 4, 16]
 WINDOW = PEAK // JOBS
 SEEDS = [1, 2, 3, 4, 5]

@@ -12,7 +12,7 @@
 // A process group whose all-reduces of dense tensors go through the switches and servers of its
 // route, if these support the type and the reduction (the table is carriage() in the source).
 // Every group, including a subgroup, is its own job with its own Communicator. A group of one rank
-// has none. With a ring as well, the communicator decides which of the two ways a float32 sum
+// has none. With a ring as well, the communicator decides which of the two paths a float32 sum
 // takes. If the communicator's ranks share a host's memory, reduces and reduce-scatters of the same
 // types and all collectives that only move tensors use it, too (in_network_group_memory.cc).
 

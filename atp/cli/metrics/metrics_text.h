@@ -10,8 +10,8 @@
 // Prometheus's text format for metrics, version 0.0.4.
 //
 // We write it ourselves: Debian has prometheus-cpp only as shared libraries, which pull in
-// civetweb, curl and OpenSSL, while atp is a single file that needs no packages. tests/metrics
-// checks the output with Prometheus's own parser.
+// civetweb, curl and OpenSSL, while atp is a single file that needs no packages.
+// tests/e2e/test_metrics.py checks the output with Prometheus's own parser.
 
 namespace atp {
 

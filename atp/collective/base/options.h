@@ -37,7 +37,7 @@ struct CommunicatorOptions {
   // ranks: a thread with a socket of its own runs the server from connect() to the communicator's
   // end, and shutdown() waits for the other ranks to leave it. Absent: no such server.
   std::optional<Endpoint> colocated_server;
-  PortRange ports;  // for its UDP sockets, one per lane
+  PortRange ports;  // for its UDP sockets, one per server
   // The key of its packets, for switches and servers that serve only jobs with keys; absent:
   // packets have no tags. With colocated_server it must be the tenant's.
   std::optional<RankKey> key;

@@ -9,14 +9,14 @@
 
 namespace atp {
 
-// Makes the lanes of one communicator fail together: when one has failed the job is over, and the
-// others' operations might wait forever for ranks that have noticed it. Thread-safe.
+// Makes the transports of one communicator fail together: when one has failed the job is over, and
+// the others' operations might wait forever for ranks that have noticed it. Thread-safe.
 class FailTogether {
  public:
   using Stop = std::function<void(const std::string& why)>;
 
-  // `stop` is called once: when a lane fails, or at once if one has failed already. It must not
-  // block.
+  // `stop` is called once: when a transport fails, or at once if one has failed already. It must
+  // not block.
   void add(Stop stop) {
     std::unique_lock lock(mutex_);
     if (!failure_) return stops_.push_back(std::move(stop));
@@ -25,7 +25,7 @@ class FailTogether {
     stop(why);
   }
 
-  // Reports that a lane has failed. Only the first call counts.
+  // Reports that a transport has failed. Only the first call counts.
   void fail(const std::string& why) {
     std::vector<Stop> stops;
     {

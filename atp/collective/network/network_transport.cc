@@ -1,4 +1,5 @@
-// Configures a lane's worker, and runs the thread that drives it and takes the callers' commands.
+// Configures a transport's worker, and runs the thread that drives it and takes the callers'
+// commands.
 #include "atp/collective/network/network_transport.h"
 
 #include <algorithm>
@@ -21,19 +22,19 @@ constexpr std::chrono::milliseconds kHastyLeave{500};
 
 // One stream for values, and unless the scale is fixed, an express stream for exponents and small
 // operations.
-std::uint16_t streams_of_a_lane(NumberFormat format) {
+std::uint16_t streams_of_a_transport(NumberFormat format) {
   return format == NumberFormat::kFixed ? 1 : 2;
 }
 
-WorkerConfig worker_config(const NetworkTransportOptions& lane, std::uint16_t value_count) {
-  const CommunicatorOptions& options = lane.communicator;
+WorkerConfig worker_config(const NetworkTransportOptions& own, std::uint16_t value_count) {
+  const CommunicatorOptions& options = own.communicator;
   WorkerConfig config;
   config.job = options.job;
   config.rank = options.rank;
   config.world_size = static_cast<std::uint16_t>(options.world_size);
-  config.nonce = lane.nonce;
-  config.stream_count = streams_of_a_lane(options.number_format);
-  config.first_stream = static_cast<std::uint16_t>(config.stream_count * lane.shard);
+  config.nonce = own.nonce;
+  config.stream_count = streams_of_a_transport(options.number_format);
+  config.first_stream = static_cast<std::uint16_t>(config.stream_count * own.shard);
   config.max_value_count = value_count;
   config.number_format = options.number_format;
   config.overflow = options.overflow;
@@ -50,24 +51,24 @@ WorkerConfig worker_config(const NetworkTransportOptions& lane, std::uint16_t va
 }
 
 // With a colocated server in each rank, the routes are in the order of the ranks.
-std::optional<Rank> server_rank(const NetworkTransportOptions& lane) {
-  const CommunicatorOptions& options = lane.communicator;
+std::optional<Rank> server_rank(const NetworkTransportOptions& own) {
+  const CommunicatorOptions& options = own.communicator;
   const bool one_each = options.more_routes.size() + 1 == options.world_size;
   if (!options.colocated_server || !one_each) return std::nullopt;
-  return static_cast<Rank>(lane.shard);
+  return static_cast<Rank>(own.shard);
 }
 
 Rank own_name(const CommunicatorOptions& options) {
   return options.names.empty() ? options.rank : options.names[options.rank];
 }
 
-FailureContext failure_context(const NetworkTransportOptions& lane) {
-  const CommunicatorOptions& options = lane.communicator;
+FailureContext failure_context(const NetworkTransportOptions& own) {
+  const CommunicatorOptions& options = own.communicator;
   return {.rank = own_name(options),
           .world_size = options.world_size,
           .route = options.route,
           .names = options.names,
-          .server_rank = server_rank(lane),
+          .server_rank = server_rank(own),
           .tag_bytes = options.tag_bytes(),
           .join_timeout = options.join_timeout,
           .operation_timeout = options.operation_timeout};
@@ -107,14 +108,14 @@ Result<std::shared_ptr<NetworkTransport>> NetworkTransport::open(
   if (!socket) return socket.error();
   Result<std::unique_ptr<Waker>> waker = Waker::create();
   if (!waker) return waker.error();
-  auto lane = std::make_shared<NetworkTransport>(
+  auto transport = std::make_shared<NetworkTransport>(
       options, value_count.value(), std::move(socket).value(), std::move(waker).value());
-  const Status started = lane->thread_.start("atp-worker", [lane] { lane->run(); });
+  const Status started = transport->thread_.start("atp-worker", [transport] { transport->run(); });
   if (!started) return started.error();
-  options.fail_together->add([weak = std::weak_ptr(lane)](const std::string& why) {
+  options.fail_together->add([weak = std::weak_ptr(transport)](const std::string& why) {
     if (const auto sibling = weak.lock()) sibling->thread_.stop(why);
   });
-  return lane;
+  return transport;
 }
 
 void NetworkTransport::run() {

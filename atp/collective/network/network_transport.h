@@ -27,14 +27,14 @@ namespace atp {
 std::chrono::milliseconds left_to_join(const CommunicatorOptions& options);
 
 struct NetworkTransportOptions {
-  CommunicatorOptions communicator;  // with this lane's route
+  CommunicatorOptions communicator;  // with this transport's route
   std::uint16_t shard = 0;           // the server that it leads to
-  std::uint64_t nonce = 0;           // one for all lanes of a rank
+  std::uint64_t nonce = 0;           // one for all transports of a rank
   std::shared_ptr<FailTogether> fail_together =
-      std::make_shared<FailTogether>();  // of all lanes of a rank
+      std::make_shared<FailTogether>();  // of all transports of a rank
 };
 
-// What callers can read about a lane's worker.
+// What callers can read about a transport's worker.
 struct NetworkTransportReport {
   SessionPhase phase = SessionPhase::kJoining;
   std::uint16_t value_count = 0;

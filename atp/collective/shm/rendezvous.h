@@ -42,7 +42,7 @@ struct HostRendezvousOptions {
   std::size_t world_size = 1;  // likewise
   std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  MaybeInterruption interruption = nullptr;  // ends the meeting with this error
+  MaybeInterruption interruption = nullptr;  // ends the rendezvous with this error
   // The number format as text; it must be the same on all ranks.
   std::string numbers = "";
   // Gets a line about a wait of more than a second. Null: nobody does.

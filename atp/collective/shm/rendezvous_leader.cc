@@ -75,7 +75,7 @@ void RendezvousLeader::heed(std::chrono::milliseconds patience) {
   timeout_ = std::min<std::chrono::milliseconds>(timeout_, std::chrono::ceil<Tenths>(end - begun_));
 }
 
-// A caller that says the wrong thing is turned away, and the meeting continues.
+// A caller that says the wrong thing is turned away, and the rendezvous continues.
 void RendezvousLeader::take(UnixLine line) {
   RendezvousHello hello;
   const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), Clock::now());

@@ -103,10 +103,11 @@ Result<std::shared_ptr<ShmTransport>> ShmTransport::open(const CommunicatorOptio
     HostEngine(std::move(place), engine_options(options)).leave(waker.error().message);
     return waker.error();
   }
-  auto lane = std::make_shared<ShmTransport>(options, std::move(place), std::move(waker).value());
-  const Status started = lane->thread_.start("atp-host", [lane] { lane->run(); });
-  if (started) return lane;
-  lane->engine_.leave(started.error().message);
+  auto transport =
+      std::make_shared<ShmTransport>(options, std::move(place), std::move(waker).value());
+  const Status started = transport->thread_.start("atp-host", [transport] { transport->run(); });
+  if (started) return transport;
+  transport->engine_.leave(started.error().message);
   return started.error();
 }
 
@@ -166,7 +167,7 @@ void ShmTransport::help(PendingOperation& operation) {
       round();
       if (SteadyClock::now() < check_at) continue;
       check_at = SteadyClock::now() + kBetweenInterruptChecks;
-      // The check may run a handler that takes other locks, or ends this lane.
+      // The check may run a handler that takes other locks, or ends this transport.
       driving.unlock();
       role.reset();
       if (interrupted() || !driving.try_lock()) break;

@@ -16,8 +16,8 @@ namespace atp {
 
 // A communicator's path through the memory of its host.
 //
-// The engine is driven by the lane's thread, or by the caller of an operation that waits for it
-// anyway: that avoids waking another thread, which takes longer than a small sum. Whoever holds
+// The engine is driven by the transport's thread, or by the caller of an operation that waits for
+// it anyway: that avoids waking another thread, which takes longer than a small sum. Whoever holds
 // driving_ is the driver, and does all the thread's work, including that for other callers'
 // operations.
 //

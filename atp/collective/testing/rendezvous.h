@@ -12,7 +12,7 @@
 #include "atp/collective/shm/rendezvous.h"
 #include "atp/collective/shm/unix_line.h"
 
-// For the tests of the meeting: a job that nobody else has, and callers that are no ranks.
+// For the tests of the rendezvous: a job that nobody else has, and callers that are no ranks.
 
 namespace atp {
 
