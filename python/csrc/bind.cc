@@ -439,7 +439,7 @@ void define_in_network_group(py::module_& module) {
   in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
                  py::arg("ring_figures"), py::arg("judged_every"),
                  py::call_guard<py::gil_scoped_release>());
-  in_network.def("way_counts", [](const PyInNetworkGroup& self) { return tuner_counts(self); });
+  in_network.def("tuner_counts", [](const PyInNetworkGroup& self) { return tuner_counts(self); });
 }
 
 void define_ring_group(py::module_& module) {

@@ -19,7 +19,7 @@ inline py::object digest_tuple(const std::optional<DigestReading>& reading) {
   return py::make_tuple(reading->operations, reading->digest.text());
 }
 
-// None if there is no second way.
+// None if there is no second path.
 inline py::object tuner_counts(const InNetworkGroup& group) {
   const std::optional<TunerCounts> counts = group.tuner_counts();
   if (!counts) return py::none();

@@ -24,7 +24,7 @@ from atp.torch._choice import (
     NO_ROUTE,
     TIMES_VARIABLE,
     WHY_NO_RING,
-    choose_ways,
+    choose_paths,
     given_figures,
     made_in_memory,
 )
@@ -157,7 +157,7 @@ def _reachable(listener, addresses, meeting, group, deadline):
 
 
 def _make(group, meeting, options, network, connect_ring, figures, deadline):
-    """Makes the group, with the way that its sums take; `network` makes one on the network."""
+    """Makes the group, with the path that its sums take; `network` makes one on the network."""
     if group.group_size == 1:
         return network(False, [])
     if options.algorithm == "ring":
@@ -165,7 +165,7 @@ def _make(group, meeting, options, network, connect_ring, figures, deadline):
     in_memory = options.host_memory and meeting.on_one_host
     no_memory = ""
     if in_memory and options.algorithm == "auto":
-        # Without the route: if they cannot, choose_ways() joins the network.
+        # Without the route: if they cannot, choose_paths() joins the network.
         backend, no_memory = made_in_memory(meeting, lambda: network(True, [], route=""), deadline)
         if backend is not None:
             return backend
@@ -175,7 +175,7 @@ def _make(group, meeting, options, network, connect_ring, figures, deadline):
     sums_on_hosts = options.hierarchy and not in_memory and not no_memory and options.route
     host_of = meeting.host_of() if sums_on_hosts else []
     if options.algorithm == "auto" and not in_memory:
-        return choose_ways(
+        return choose_paths(
             meeting,
             options,
             deadline,
@@ -197,7 +197,7 @@ def _make_keyed(group, meeting, options, network, connect_ring, figures, deadlin
     try:
         backend = _make(group, meeting, explicit, network, connect_ring, figures, deadline)
     except dist.DistBackendError as error:
-        meeting.check()  # without a rank, no way helps
+        meeting.check()  # without a rank, nothing helps
         raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
     backend.choice = (
         "the host's memory: all ranks are on one host"

@@ -1,7 +1,7 @@
-"""algorithm="auto": which ways to sum a group has, and how long each is expected to take.
+"""algorithm="auto": which paths to sum a group has, and how long each is expected to take.
 
 All decisions use only values that the ranks have exchanged through the group's store, so every rank
-decides the same. The figures found here, and later the ranks' measurements, determine which way an
+decides the same. The figures found here, and later the ranks' measurements, determine which path an
 operation takes (atp/collective/tuner.h); the results are the same.
 """
 
@@ -18,16 +18,16 @@ from atp.torch._watch import Deadline
 
 TIMES_VARIABLE = "ATP_EXPECTED_TIMES"
 
-_WAYS = ("innetwork", "ring")
+_PATHS = ("innetwork", "ring")
 _JUDGED_EVERY = 256  # operations
-# Sizes of the probe's sums in values, each by both ways. The next size gets as many rounds as fit
+# Sizes of the probe's sums in values, each by both paths. The next size gets as many rounds as fit
 # into the limit. The largest matters most: only from there on are sums spread over servers.
 _PROBED = (1024, 16384, 262144)
 _ROUNDS = 3
 _PROBE_LIMIT_NS = 800_000_000
 
 NO_ROUTE = "no route to a server was given: set ATP_ROUTE or Options.route"
-# The end of an error: why "auto" does not use the other way.
+# The end of an error: why "auto" does not use the other path.
 WHY_NO_RING = (
     "this job has a key (ATP_KEY_FILE), and the connections of a ring have none, so only an "
     "explicit choice makes its ranks sum over one: ATP_ALGORITHM=ring or Options(algorithm='ring')"
@@ -38,7 +38,7 @@ _log = logging.getLogger("atp.torch")
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """The time of a float32 sum on each way: a latency, and a time per byte."""
+    """The time of a float32 sum on each path: a latency, and a time per byte."""
 
     innetwork: tuple[int, int]  # nanoseconds, picoseconds
     ring: tuple[int, int]
@@ -55,7 +55,7 @@ def given_figures(meeting) -> Figures | None:
         return None
     found = dict(re.findall(r"(\w+)=([^;\s]+)", text))
     try:
-        read = {way: _figures(found[way]) for way in _WAYS}
+        read = {path: _figures(found[path]) for path in _PATHS}
     except (KeyError, ValueError):
         raise ValueError(
             f"{TIMES_VARIABLE}={text!r}: expected innetwork=SECONDS,SECONDS_PER_BYTE;"
@@ -80,12 +80,12 @@ def made_in_memory(meeting, make, deadline):
     return group, why.partition(", and no route to a server")[0]
 
 
-def choose_ways(
+def choose_paths(
     meeting, options, deadline, figures, *, network, connect_ring, ring_group, no_memory=""
 ):
-    """The group's backend, with both ways or the only possible one; `choice` has the reason.
+    """The group's backend, with both paths or the only possible one; `choice` has the reason.
 
-    network, connect_ring: create one of the ways, or raise a RuntimeError if it is impossible.
+    network, connect_ring: create one of the paths, or raise a RuntimeError if it is impossible.
     ring_group: creates a backend that has only the given ring.
     no_memory: why ranks of one host cannot sum in its memory, after they have tried.
     """
@@ -153,14 +153,14 @@ def _chosen(meeting, group, reason: str, level: int = logging.INFO):
     return group
 
 
-def _made_by_all(meeting, way: str, make, deadline: Deadline):
+def _made_by_all(meeting, path: str, make, deadline: Deadline):
     """(the result of `make`, "") or, on all ranks, (None, why a rank could not make it)."""
     made, error = None, ""
     try:
         made = make()
     except RuntimeError as failure:
         error = _first_line(failure)
-    errors = meeting.exchange(f"path/{way}", error or "-", deadline)
+    errors = meeting.exchange(f"path/{path}", error or "-", deadline)
     if set(errors) == {NO_ROUTE}:
         return None, NO_ROUTE
     why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})
@@ -168,41 +168,41 @@ def _made_by_all(meeting, way: str, make, deadline: Deadline):
 
 
 def _probe(meeting, options, deadline, group, ring):
-    """(figures, the ways that failed and why)."""
+    """(figures, the paths that failed and why)."""
     measures = {
         "innetwork": group.measure,
         "ring": lambda **what: ring.measure(**what, numbers=options.numbers),
     }
-    points = {way: [] for way in _WAYS}
+    points = {path: [] for path in _PATHS}
     rounds = _ROUNDS
     for values in _PROBED:
         said = {}
-        for way in _WAYS:
+        for path in _PATHS:
             longest = min(options.join_timeout, deadline.most)
-            said[way] = _measured(measures[way], values, rounds, longest, meeting.interruption)
+            said[path] = _measured(measures[path], values, rounds, longest, meeting.interruption)
         of_all = [
             json.loads(text)
             for text in meeting.exchange(f"probe/{values}", json.dumps(said), deadline)
         ]
         failed = {}
-        for way in _WAYS:
-            errors = {r: said[way] for r, said in enumerate(of_all) if isinstance(said[way], str)}
+        for path in _PATHS:
+            errors = {r: said[path] for r, said in enumerate(of_all) if isinstance(said[path], str)}
             if errors:
-                failed[way] = _first_failure(meeting, errors)
+                failed[path] = _first_failure(meeting, errors)
             else:
-                points[way].append((4 * values, max(said[way] for said in of_all)))
+                points[path].append((4 * values, max(said[path] for said in of_all)))
         if failed:
             return None, failed
-        rounds = _rounds_of_next([points[way][-1][1] for way in _WAYS])
+        rounds = _rounds_of_next([points[path][-1][1] for path in _PATHS])
         if rounds == 0:
             break
-    return Figures(**{way: line_through(points[way]) for way in _WAYS}, text="measured"), {}
+    return Figures(**{path: line_through(points[path]) for path in _PATHS}, text="measured"), {}
 
 
 def _rounds_of_next(nanoseconds: list[int]) -> int:
     """How many rounds of a size 16 times as large fit into the limit, after one that is not timed.
 
-    nanoseconds: what each way took for the last size.
+    nanoseconds: what each path took for the last size.
     """
     return min(_ROUNDS, max(0, _PROBE_LIMIT_NS // (16 * max(1, sum(nanoseconds))) - 1))
 
@@ -226,7 +226,7 @@ def line_through(points: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _described(group, figures: Figures) -> str:
-    begins = group.way_counts()["ring_from_bytes"]
+    begins = group.tuner_counts()["ring_from_bytes"]
     if begins is None:
         return f"in the network, and never over a ring ({_numbers(figures)})"
     if begins <= 1:
@@ -235,11 +235,11 @@ def _described(group, figures: Figures) -> str:
 
 
 def _numbers(figures: Figures) -> str:
-    def of(way):
-        latency, per_byte = getattr(figures, way)
-        return f"{way} {latency / 1e3:.0f} us and {per_byte / 1e3 * 1.048576:.3g} ms per MiB"
+    def of(path):
+        latency, per_byte = getattr(figures, path)
+        return f"{path} {latency / 1e3:.0f} us and {per_byte / 1e3 * 1.048576:.3g} ms per MiB"
 
-    return " ".join(f"{of(way)}{',' if way == _WAYS[0] else ''}" for way in _WAYS)
+    return " ".join(f"{of(path)}{',' if path == _PATHS[0] else ''}" for path in _PATHS)
 
 
 def _first_failure(meeting, errors: dict[int, str]) -> str:

@@ -108,7 +108,7 @@ def _algorithm_of(backend) -> str:
 def _choice_of(backend) -> dict | None:
     if not backend.choice:
         return None
-    counts = None if isinstance(backend, _C.RingGroup) else backend.way_counts()
+    counts = None if isinstance(backend, _C.RingGroup) else backend.tuner_counts()
     return {"reason": backend.choice, **(counts or {})}
 
 
