@@ -154,7 +154,7 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
        "f:8: levels[0].\"latancy\":", "did you mean latency?"},
       {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
        "unknown key; use name, levels, point_to_point, measured, device, links, racks, "
-       "servers or lanes"},
+       "servers, lanes or jobs"},
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "duplicate key"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",
