@@ -186,6 +186,15 @@ def test_every_variable_that_torch_reads_is_named_if_it_is_wrong(environment, va
             _C.check_route(route, Options().route_name)
 
 
+# Python's own conversions would take them.
+@pytest.mark.parametrize("text", ["1 ", "1_0", "\u0663", "inf", "nan", "0x10", "+5"])
+@pytest.mark.parametrize("variable", ["ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_DIGEST_EVERY"])
+def test_numbers_are_read_as_in_c_plus_plus(environment, variable, text):
+    environment(variable, text)
+    with pytest.raises(ValueError, match=variable):
+        Options().resolved(GROUP)
+
+
 FORMATS = {
     "nothing set": ({}, Options(), "blocks"),
     "int16": ({"ATP_WIRE": "int16"}, Options(), "int16"),

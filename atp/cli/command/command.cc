@@ -125,7 +125,7 @@ const char* const kProgramVersion = ATP_VERSION;
 
 Option Option::type_name(const std::string& name) {
   option_->type_name(name);
-  return *this;
+  return name == "FILE" || name == "DIR" ? not_empty() : *this;
 }
 
 Option Option::show_default() {

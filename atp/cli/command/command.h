@@ -70,7 +70,8 @@ class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
-  Option type_name(const std::string& name);  // of the value, in the help
+  // Of the value, in the help. A FILE or DIR must not be empty.
+  Option type_name(const std::string& name);
   Option show_default();
   Option required();
   Option split_at(char delimiter);  // one argument is a list of values

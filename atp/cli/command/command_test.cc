@@ -12,7 +12,7 @@ namespace {
 std::string complaint_about(const std::vector<std::string>& arguments) {
   CommandLine program("atp", "");
   const Command command = program.add_command("sum", "");
-  std::string file, type = "int32";
+  std::string file, keys, type = "int32";
   std::uint32_t lanes = 1;
   std::uint64_t seed = 0, size = 0;
   bool json = false, csv = false;
@@ -20,6 +20,7 @@ std::string complaint_about(const std::vector<std::string>& arguments) {
   command.add_option("--type", type, "").one_of({"int32", "int16"});
   command.add_option("--lanes", lanes, "").in_range(1U, 64U);
   command.add_option("--seed", seed, "");
+  command.add_option("--keys", keys, "").type_name("FILE");
   command.add_option("--size", size, "").byte_size();
   const Option of_json = command.add_flag("--json", json, "");
   command.add_flag("--csv", csv, "").excludes(of_json);
@@ -53,6 +54,7 @@ TEST(WrongUsage, IsExplainedByWhatWasFoundAndWhatWasExpected) {
       {{"a", "--lanes", "x"}, "--lanes: found x, expected a whole number from 1 to 64"},
       {{"a", "--type", "int8"}, "--type: found int8, expected int32 or int16"},
       {{"a", "--seed", "x"}, "--seed: found x, expected a whole number"},
+      {{"a", "--keys", ""}, "--keys: found an empty value; leave the option out for its default"},
       {{"a", "--json=maybe"}, "--json takes no value, found maybe"},
       {{"a", "--size", "5Q"}, "--size: found 5Q, expected a size such as 4096, 64K or 1M"},
       {{"a", "--size", "-5"}, "--size: found -5, expected a size such as 4096, 64K or 1M"},

@@ -6,6 +6,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/config/text/file.h"
 #include "atp/wire/packet_view.h"
 
 namespace atp {
@@ -60,6 +61,10 @@ std::unique_ptr<NodeKeys> NodeKeys::open(const std::string& path) {
 }
 
 void NodeKeys::reload() {
+  if (const auto why = why_reading_may_wait(path_)) {
+    log_error("{}; the keys stay as they are", *why);
+    return;
+  }
   auto tenants = read_key_file(path_);
   if (!tenants) {
     log_error("{}; the keys stay as they are", tenants.error().message);

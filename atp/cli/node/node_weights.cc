@@ -5,6 +5,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/config/text/file.h"
 #include "atp/config/text/words.h"
 
 namespace atp {
@@ -37,13 +38,20 @@ std::unique_ptr<NodeWeights> NodeWeights::open(const std::string& path, const Ke
 }
 
 void NodeWeights::reload() {
+  if (const auto why = why_reading_may_wait(path_)) {
+    log_error("{}; the weights stay as they are", *why);
+    return;
+  }
   auto entries = read_job_weights_file(path_);
   if (!entries) {
     log_error("{}; the weights stay as they are", entries.error().message);
     return;
   }
+  const bool had_entries = !entries_.empty();
   entries_ = std::move(entries).value();
   log_entries(" again");
+  if (!had_entries || !entries_.empty()) return;
+  log_warning("{}: no job has a weight there any more; jobs that begin now have weight 1", path_);
 }
 
 std::uint32_t NodeWeights::weight_of(const JobKey& job) const {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -74,6 +75,10 @@ TEST_F(NodeWeightsTest, AreReadAgain) {
   std::filesystem::remove(path_);
   weights->reload();
   EXPECT_EQ(weights->weight_of({7, 1, 0}), 5u) << "no file";
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  weights->reload();  // does not wait for a writer
+  EXPECT_EQ(weights->weight_of({7, 1, 0}), 5u) << "a pipe";
+  std::filesystem::remove(path_);
   write("jobs: []\n");
   weights->reload();
   EXPECT_EQ(weights->weight_of({7, 1, 0}), 1u);

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "atp/config/text/plain_text.h"
 
@@ -51,6 +53,13 @@ std::string shown(std::string_view text) {
 }
 
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+std::optional<std::string> why_reading_may_wait(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
+  return path + ": found no regular file, expected one, because whoever reads a pipe may wait";
+}
 
 std::string read_text_file(const std::string& path) {
   if (path == "-") return read_all(stdin, input_name(path));

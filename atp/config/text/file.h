@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,6 +51,9 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;
 // The whole file, or standard input for "-". Throws FileError if it cannot be read or is larger
 // than kMaxFileBytes.
 std::string read_text_file(const std::string& path);
+
+// Why it must not be read by a thread that may not wait: it is a pipe, a socket or a device.
+std::optional<std::string> why_reading_may_wait(const std::string& path);
 
 // Its name in messages: "standard input" for "-".
 std::string input_name(const std::string& path);

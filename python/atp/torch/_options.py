@@ -6,6 +6,7 @@ Their types, ranges and help are rows of the table in the extension (atp/base/va
 import dataclasses
 import datetime
 import os
+import re
 import textwrap
 
 from atp import _C
@@ -161,18 +162,20 @@ def of_environment(name: str):
         return text
     if text in row.choices:
         return text == "1" if row.kind == Kind.SWITCH else text
-    if row.kind == Kind.WHOLE and text.isdecimal() and row.least <= int(text) <= row.most:
+    is_whole = text.isascii() and text.isdecimal()
+    if row.kind == Kind.WHOLE and is_whole and row.least <= int(text) <= row.most:
         return int(text)
     if row.kind == Kind.SECONDS and (seconds := _number(text)) and row.least <= seconds <= row.most:
         return datetime.timedelta(seconds=seconds)
     raise ValueError(f"{name}={text!r}: expected {_expected(row)}")
 
 
+# As C++ reads them: float() takes spaces, underscores and the digits of all scripts, too.
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _expected(row) -> str:
