@@ -34,8 +34,8 @@ assert words == [f"rank {number}" for number in range(size)], words
 used = atp.torch.stats()
 dist.barrier()
 dist.destroy_process_group()
-for way, dtype in (("atp", "float32"), ("peers", "int64")):
-    assert used[way]["all_reduce"][dtype]["calls"] > 0, used
+for path, dtype in (("innetwork", "float32"), ("peers", "int64")):
+    assert used[path]["all_reduce"][dtype]["calls"] > 0, used
 print("all sums are right")
 """
 
