@@ -26,14 +26,19 @@ def test_the_whole_program_trains_and_saves(tmp_path):
     command = blocks("sh")[0]
     path = f"{PROGRAM.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     python_path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
-    result = subprocess.run(
-        ["bash", "-e", "-c", command],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    # A thread of torch's Gloo may release an all-gather's tensor while the interpreter ends, which
+    # aborts the process (c10d::ProcessGroupGloo::runLoop).
+    for _ in range(4):
+        result = subprocess.run(
+            ["bash", "-e", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        if result.returncode == 0 or "terminate called without" not in result.stderr:
+            break
     assert result.returncode == 0, result.stdout + result.stderr
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", result.stdout)]
     assert len(losses) == 2 and losses[1] < losses[0] < 6
