@@ -97,7 +97,8 @@ FATES = {
 @functools.cache
 def promised():
     """The page's table: rows of fate, "at once" or "time-out", and a pattern of the error's end."""
-    table = PAGE.read_text().partition("| rank 1 | when | the error ends |\n")[2].partition("\n\n")[0]
+    head = "| rank 1 | when | the error ends |\n"
+    table = PAGE.read_text().partition(head)[2].partition("\n\n")[0]
     rows = [row.strip("| ").split(" | ") for row in table.splitlines() if row.startswith("| is")]
     return [
         (fate, after, re.escape(text.strip("`")).replace("…", ".*")) for fate, after, text in rows

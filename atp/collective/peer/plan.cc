@@ -264,8 +264,8 @@ class Planner {
     }
     if (adds_around(tensor.size())) {
       // In place: a value arrives in a block only after what this rank sent of it has gone around.
-      std::vector<Bytes> blocks;
-      for (std::size_t b = 0; b < ranks_; ++b) blocks.push_back(block(tensor, b));
+      std::vector<Bytes> blocks(ranks_);
+      for (std::size_t b = 0; b < ranks_; ++b) blocks[b] = block(tensor, b);
       const Ref sum = add_around({blocks.begin(), blocks.end()}, blocks);
       return pass_around(sum, static_cast<std::uint32_t>(ranks_), blocks);
     }
