@@ -4,7 +4,6 @@
 
 #include <array>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,7 +14,6 @@
 
 #include "atp/base/interrupt.h"
 #include "atp/base/variable_names.h"
-#include "atp/base/variables.h"
 #include "atp/collective/hierarchy.h"
 #include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
@@ -27,6 +25,7 @@
 #include "python/csrc/ring_group.h"
 #include "python/csrc/signals.h"
 #include "python/csrc/stats.h"
+#include "python/csrc/variable_rows.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (the source
 // of the route, how a group agrees on its job) is in Python, in atp/torch.
@@ -376,36 +375,6 @@ void define_reconfigurable_group(py::module_& module) {
       .def("member", &ReconfigurableGroup::member);
 }
 #endif
-
-// The rows of the table; their types, ranges and texts are nowhere else.
-void define_variables(py::module_& module) {
-  py::enum_<VariableKind>(module, "VariableKind")
-      .value("TEXT", VariableKind::kText)
-      .value("CHOICE", VariableKind::kChoice)
-      .value("SWITCH", VariableKind::kSwitch)
-      .value("WHOLE", VariableKind::kWhole)
-      .value("SECONDS", VariableKind::kSeconds);
-  py::class_<Variable>(module, "Variable")
-      .def_readonly("name", &Variable::name)
-      .def_readonly("kind", &Variable::kind)
-      .def_readonly("option", &Variable::option)
-      .def_readonly("meaning", &Variable::meaning)
-      .def_readonly("otherwise", &Variable::otherwise)
-      .def_readonly("least", &Variable::least)
-      .def_readonly("most", &Variable::most)
-      .def_property_readonly("expected", &expected_text)
-      .def_property_readonly("choices", [](const Variable& self) {
-        const auto choices = choices_of(self);
-        return std::vector<std::string_view>(choices.begin(), choices.end());
-      });
-  module.attr("DEFAULT_JOIN_TIMEOUT") = py::cast(milliseconds(kDefaultJoinTimeout));
-  // Those that torch reads, by name.
-  std::map<std::string_view, const Variable*> read;
-  for (const Variable& each : variables()) {
-    if ((each.readers & kTorch) != 0) read[each.name] = &each;
-  }
-  module.attr("VARIABLES") = py::cast(read, py::return_value_policy::reference);
-}
 
 template <class Group>
 using Binding = py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>;
