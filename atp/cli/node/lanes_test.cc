@@ -17,7 +17,7 @@ ServeOptions options_of(std::uint32_t lanes, const std::string& stats_file = "")
 
 Endpoint at(std::uint16_t port) { return Endpoint::ipv4(10, 0, 0, 9, port); }
 
-TEST(NetworkTransportOptions, OneLaneIsTheNodeItself) {
+TEST(LaneOptions, OneLaneIsTheNodeItself) {
   ServeOptions options = options_of(1, "out/server.jsonl");
   options.listen = "a name:0";
   EXPECT_EQ(options_of_lane(options, at(0), 0).listen, "a name:0");
@@ -25,7 +25,7 @@ TEST(NetworkTransportOptions, OneLaneIsTheNodeItself) {
   EXPECT_EQ(text_of_lanes(options, at(5500)), "10.0.0.9:5500");
 }
 
-TEST(NetworkTransportOptions, EachLaneHasItsOwnPortAndFile) {
+TEST(LaneOptions, EachLaneHasItsOwnPortAndFile) {
   struct Row {
     const char* name;
     std::uint32_t lane;
@@ -46,7 +46,7 @@ TEST(NetworkTransportOptions, EachLaneHasItsOwnPortAndFile) {
   EXPECT_EQ(text_of_lanes(options_of(4), at(5500)), "10.0.0.9:5500-5503");
 }
 
-TEST(NetworkTransportOptions, NonexistentPortsAreRefused) {
+TEST(LaneOptions, NonexistentPortsAreRefused) {
   EXPECT_THROW(options_of_lane(options_of(2), at(0), 0), CommandError);
   EXPECT_THROW(options_of_lane(options_of(2), at(65535), 0), CommandError);
   EXPECT_NO_THROW(options_of_lane(options_of(2), at(65534), 0));

@@ -30,6 +30,7 @@ std::string why_idle(const JobWeight& entry, const Keyring* keys) {
 
 std::unique_ptr<NodeWeights> NodeWeights::open(const std::string& path, const Keyring* keys) {
   if (path.empty()) return nullptr;
+  if (path == "-") throw CommandError("--weights: " + *why_reading_may_wait(path), kWrongUsage);
   auto entries = read_job_weights_file(path);
   if (!entries) throw CommandError("--weights: " + entries.error().message);
   std::unique_ptr<NodeWeights> weights(new NodeWeights(path, keys, std::move(entries).value()));

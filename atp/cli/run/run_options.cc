@@ -14,6 +14,7 @@
 #include "atp/cli/node/prefix.h"
 #include "atp/collective/shm/segment.h"
 #include "atp/config/site/site_reader.h"
+#include "atp/config/text/file.h"
 #include "atp/driver/udp/socket.h"
 
 // Turns the options of `atp run` into what it starts.
@@ -203,14 +204,12 @@ JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& op
 
 // Switches read the weights of jobs themselves, so that SIGHUP can make them read these again.
 void add_weights(HostPlan& plan, const std::string& file) {
-  if (file == "-") {
-    throw CommandError(
-        "the switches cannot read the weights of jobs from standard input again: give --cluster "
-        "the file's name",
-        kWrongUsage);
-  }
   for (NodePlan& node : plan.nodes) {
     if (node.role != "switch") continue;
+    if (const auto why = why_reading_may_wait(file)) {
+      throw CommandError("--cluster: the switches read the weights of jobs there again: " + *why,
+                         kWrongUsage);
+    }
     node.arguments.insert(node.arguments.end(), {"--weights", std::filesystem::absolute(file)});
   }
 }
@@ -221,7 +220,7 @@ HostPlan cluster_plan(const RunOptions& options) {
   HostPlan plan{.host = site.hosts[host].name};
   const bool has_command = !options.runner.command.empty();
   if (!has_command || options.with_services) plan.nodes = nodes_of(site, host);
-  if (site.weights && !plan.nodes.empty()) add_weights(plan, options.cluster_file);
+  if (site.weights) add_weights(plan, options.cluster_file);
   if (has_command) {
     plan.job = job_on(site, host, options);
   } else if (plan.nodes.empty()) {

@@ -233,5 +233,13 @@ TEST(Environment, HasTheDefaultsOfTheTable) {
   EXPECT_EQ(variable("WORLD_SIZE").most, kMaxRanks);
 }
 
+TEST(Policies, AreWhatTheirWordsSay) {
+  EXPECT_EQ(overflow_of("reactive"), OverflowPolicy::kReactive);
+  EXPECT_EQ(overflow_of("proactive"), OverflowPolicy::kProactive);
+  EXPECT_EQ(congestion_of("aimd"), CongestionPolicy::kAimd);
+  EXPECT_EQ(congestion_of("none"), CongestionPolicy::kNone);
+  EXPECT_EQ(congestion_of("paper"), CongestionPolicy::kPaper);
+}
+
 }  // namespace
 }  // namespace atp

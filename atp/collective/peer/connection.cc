@@ -110,8 +110,7 @@ bool PeerConnection::send_piece(const Source& source) {
 }
 
 void PeerConnection::send_posted_frames() {
-  const bool may_send = piece_done_ == 0 || posted_done_ > 0;
-  while (may_send && !posted_.empty() && send_posted()) {
+  while (piece_done_ == 0 && !posted_.empty() && send_posted()) {
   }
 }
 

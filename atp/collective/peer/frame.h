@@ -33,7 +33,7 @@ struct Frame {
   // for another, and in the end for rank `part`, which does not wait or does not answer.
   enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded, kWaiting };
   enum class Delay : std::uint8_t { kNobody, kNotCalled, kSilent };
-  static constexpr std::uint32_t kMagic = 0x46505441;
+  static constexpr std::uint32_t kMagic = 0x47505441;  // another one for every format
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kData;

@@ -381,5 +381,31 @@ TEST(Peers, sums_of_floats_are_added_in_the_order_of_ranks_whatever_their_size) 
   }
 }
 
+// They wait at the late rank, up to a limit, and the rest is announced to it.
+TEST(Peers, large_blocks_of_several_calls_reach_a_rank_that_calls_late) {
+  constexpr std::size_t kRanks = 3, kCalls = 8, kValues = 50'000;
+  TestingPeers(kRanks).run([&](std::size_t rank, Peers& peers) {
+    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::vector<std::vector<Values>> in, out;
+    std::vector<PeerHandle> calls;
+    for (std::size_t call = 0; call < kCalls; ++call) {
+      in.emplace_back(kRanks, Values(kValues, static_cast<std::int64_t>(10 * call + rank)));
+      out.emplace_back(kRanks, Values(kValues));
+    }
+    for (std::size_t call = 0; call < kCalls; ++call) {
+      PeerRequest request{.call = PeerCall::kAllToAll, .kind = ElementKind::kInt64};
+      for (const Values& block : in[call]) request.inputs.push_back(readable(block));
+      for (Values& block : out[call]) request.outputs.push_back(writable(block));
+      calls.push_back(peers.submit(std::move(request)));
+    }
+    for (std::size_t call = 0; call < kCalls; ++call) {
+      EXPECT_EQ(text_of(calls[call].wait()), "ok");
+      for (std::size_t from = 0; from < kRanks; ++from) {
+        EXPECT_EQ(out[call][from], Values(kValues, static_cast<std::int64_t>(10 * call + from)));
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace atp

@@ -202,6 +202,7 @@ class Planner {
   // Adds this rank's blocks to the sums that pass by. Block b starts at the rank after b and ends
   // at b. Returns this rank's sum, which is in `sums`; an empty one may be anywhere.
   Ref add_around(const std::vector<ConstBytes>& blocks, const std::vector<Bytes>& sums) {
+    ATP_CHECK(request_.reduction != ElementReduction::kAverage);  // it would divide at each step
     Ref sum = given(blocks[before()]);
     for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
       send(next(), step, sum);

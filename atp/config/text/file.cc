@@ -55,10 +55,13 @@ std::string shown(std::string_view text) {
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 std::optional<std::string> why_reading_may_wait(const std::string& path) {
+  if (path == "-") return "standard input cannot be read again; give the file's name";
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
-  return path + ": found no regular file, expected one, because whoever reads a pipe may wait";
+  return path +
+         ": found a pipe, a folder or a device, expected a regular file; write one, and try "
+         "again";
 }
 
 std::string read_text_file(const std::string& path) {
