@@ -78,8 +78,8 @@ class InNetworkGroup : public ProcessGroupATP {
   void destroy_transport() override { communicator_.reset(); }
 
   bool exchanges_itself() const override { return in_memory(); }
-  void exchange(const OwnWork& work, const PeerRequest& request, std::chrono::milliseconds timeout,
-                bool waits) override;
+  void exchange(const OwnWork& work, const CollectiveRequest& request,
+                std::chrono::milliseconds timeout, bool waits) override;
 
  private:
   // How a type is sent, and the reduction that is applied.

@@ -50,9 +50,9 @@ HostRequest moving(const at::Tensor& tensor) {
           .element_bytes = static_cast<std::size_t>(tensor.element_size())};
 }
 
-HostCollective collective_of(PeerCall call) {
-  if (call == PeerCall::kGather) return HostCollective::kGather;
-  return call == PeerCall::kScatter ? HostCollective::kScatter : HostCollective::kAllToAll;
+HostCollective collective_of(Collective call) {
+  if (call == Collective::kGather) return HostCollective::kGather;
+  return call == Collective::kScatter ? HostCollective::kScatter : HostCollective::kAllToAll;
 }
 
 bool has_values(at::TensorList tensors) {
@@ -290,7 +290,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
 }
 
 // A list has one block per rank; a single block is the root's, or from the root.
-void InNetworkGroup::exchange(const OwnWork& work, const PeerRequest& request,
+void InNetworkGroup::exchange(const OwnWork& work, const CollectiveRequest& request,
                               std::chrono::milliseconds timeout, bool waits) {
   HostRequest exchanged{
       .collective = collective_of(request.call),

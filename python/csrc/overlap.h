@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "atp/collective/peer/request.h"
+#include "atp/collective/base/collective_request.h"
 #include "python/csrc/buffers.h"
 
 // Tensors of one call that share memory. All transports write results while they still read

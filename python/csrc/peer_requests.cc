@@ -80,8 +80,8 @@ ElementReduction reduction_of(const Buffers::Name& name, const ReduceOp& op, at:
   return reduction;
 }
 
-PeerRequest request_of(PeerCall call, at::ScalarType type) {
-  PeerRequest request;
+CollectiveRequest request_of(Collective call, at::ScalarType type) {
+  CollectiveRequest request;
   request.call = call;
   request.kind = kind_of(type);
   request.type = static_cast<std::uint8_t>(type);

@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
-#include "atp/collective/peer/request.h"
+#include "atp/collective/base/collective_request.h"
 #include "python/csrc/buffers.h"
 
 // Converts tensors to the types of atp/collective/peer.
@@ -24,7 +24,7 @@ ElementKind kind_of(at::ScalarType type);
 ElementReduction reduction_of(const Buffers::Name& name, const c10d::ReduceOp& op,
                               at::ScalarType type);
 
-PeerRequest request_of(PeerCall call, at::ScalarType type);
+CollectiveRequest request_of(Collective call, at::ScalarType type);
 
 // The tensor's memory. Refuses tensors that are not dense.
 Bytes memory_of(const Buffers::Name& name, const at::Tensor& buffer);

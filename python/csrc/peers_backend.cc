@@ -159,11 +159,12 @@ PeersBackend::EndPart PeersBackend::expect_here(const OwnWork& work) const {
   };
 }
 
-PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<PeerRequest> requests,
+PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work,
+                                           std::vector<CollectiveRequest> requests,
                                            std::chrono::milliseconds timeout, bool waits) {
   ATP_CHECK(peers_ != nullptr);
   std::uint64_t number = peers_->reserve(requests.size());
-  for (PeerRequest& request : requests) {
+  for (CollectiveRequest& request : requests) {
     request.number = number++;
     request.timeout = timeout_of(timeout);
     request.spent = work->spent();
@@ -171,14 +172,14 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
   keep_apart(std::span(requests), work->buffers(), own_rank(), ranks());
   if (waits) return carry_out_here(work, std::move(requests));
   const EndPart end_part = expect_parts(work, requests.size());
-  for (PeerRequest& request : requests) {
+  for (CollectiveRequest& request : requests) {
     request.on_done = [end_part](const Status& status) { end_part(text_of(status)); };
     peers_->submit(std::move(request));
   }
   return work;
 }
 
-PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, PeerRequest request,
+PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, CollectiveRequest request,
                                                     std::chrono::milliseconds timeout, bool waits) {
   if (!exchanges_itself()) return submit(work, {std::move(request)}, timeout, waits);
   keep_apart(std::span(&request, 1), work->buffers(), own_rank(), ranks());
@@ -218,11 +219,11 @@ class PeersBackend::Caller {
 // No caller has the work yet, so no other thread needs to run callbacks, and this thread would wait
 // next.
 PeersBackend::WorkPtr PeersBackend::carry_out_here(const OwnWork& work,
-                                                   std::vector<PeerRequest> requests) {
+                                                   std::vector<CollectiveRequest> requests) {
   const auto caller = std::make_shared<Caller>(work, completion_->expect());
   work->expect_parts(requests.size());
   std::vector<PeerHandle> handles;
-  for (PeerRequest& request : requests) {
+  for (CollectiveRequest& request : requests) {
     request.on_done = [caller](const Status& status) { caller->end_part(status); };
     handles.push_back(peers_->submit(std::move(request)));
   }
@@ -242,7 +243,7 @@ CompletionPool& PeersBackend::transfer_completion() {
   return *transfers_;
 }
 
-PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, std::size_t peer,
+PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, Collective call, std::size_t peer,
                                              const Tensors& tensors, int tag) {
   check_open(name.operation);
   check_count(name, "call", 1, tensors.size());
@@ -250,7 +251,7 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
   traffic_.add("peers", name.operation, tensors);
   const auto work =
       c10::make_intrusive<CollectiveWork>(getRank(), sequence_, tensors, Buffers(name));
-  const bool sends = call == PeerCall::kSend;
+  const bool sends = call == Collective::kSend;
   record(work,
          {.name = name.operation,
           .path = "peers",
@@ -259,7 +260,7 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
           .peer = peer == kAnyRank ? -1 : static_cast<std::int32_t>(peer),
           .tag = static_cast<std::uint32_t>(tag)},
          sends ? at::TensorList(tensors) : at::TensorList(), sends ? Tensors() : tensors);
-  PeerRequest request = request_of(call, tensors.front().scalar_type());
+  CollectiveRequest request = request_of(call, tensors.front().scalar_type());
   request.root = peer;
   request.tag = static_cast<std::uint32_t>(tag);
   request.timeout = timeout_of(c10d::kUnsetTimeout);
@@ -278,23 +279,24 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
 
 PeersBackend::WorkPtr PeersBackend::send(Tensors& tensors, int to_rank, int tag) {
   check_root(kSend, to_rank);
-  return transfer(kSend, PeerCall::kSend, static_cast<std::size_t>(to_rank), tensors, tag);
+  return transfer(kSend, Collective::kSend, static_cast<std::size_t>(to_rank), tensors, tag);
 }
 
 PeersBackend::WorkPtr PeersBackend::recv(Tensors& tensors, int from_rank, int tag) {
   check_root(kReceive, from_rank);
-  return transfer(kReceive, PeerCall::kReceive, static_cast<std::size_t>(from_rank), tensors, tag);
+  return transfer(kReceive, Collective::kReceive, static_cast<std::size_t>(from_rank), tensors,
+                  tag);
 }
 
 PeersBackend::WorkPtr PeersBackend::recvAnysource(Tensors& tensors, int tag) {
-  return transfer(kReceiveAny, PeerCall::kReceive, kAnyRank, tensors, tag);
+  return transfer(kReceiveAny, Collective::kReceive, kAnyRank, tensors, tag);
 }
 
 PeersBackend::WorkPtr PeersBackend::barrier(const c10d::BarrierOptions& options) {
   const OwnWork work = begin(kBarrier, {}, {});
   const CompletionPool::Mark earlier = completion_->mark();
-  PeerRequest request;
-  request.call = PeerCall::kBarrier;
+  CollectiveRequest request;
+  request.call = Collective::kBarrier;
   request.timeout = timeout_of(options.timeout);
   request.number = peers_->reserve(1);
   if (!options.asyncOp) {
@@ -311,8 +313,8 @@ PeersBackend::WorkPtr PeersBackend::barrier(const c10d::BarrierOptions& options)
 
 void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const OwnWork work = begin(kMonitoredBarrier, {}, {});
-  PeerRequest request;
-  request.call = PeerCall::kMonitoredBarrier;
+  CollectiveRequest request;
+  request.call = Collective::kMonitoredBarrier;
   request.names_all = wait_all_ranks;
   // Zero asks who is here now; a request without a time-out has zero, too.
   request.timeout = std::max(timeout_of(options.timeout), std::chrono::milliseconds(1));

@@ -132,7 +132,7 @@ class PeersBackend : public c10d::Backend {
   // Whether a derived group has its own way for gathers, scatters and all-to-alls: exchange().
   virtual bool exchanges_itself() const { return false; }
   // The request's inputs and outputs belong to the work, and do not overlap.
-  virtual void exchange(const OwnWork& /*work*/, const PeerRequest& /*request*/,
+  virtual void exchange(const OwnWork& /*work*/, const CollectiveRequest& /*request*/,
                         std::chrono::milliseconds /*timeout*/, bool /*waits*/) {}
 
   // Why abort() and give_up() say that this rank leaves. Empty: it has simply finished.
@@ -168,16 +168,16 @@ class PeersBackend : public c10d::Backend {
     return begin_work("peers", name, inputs, results);
   }
   // Submits the requests as the parts of the work. `waits`: the caller waits for only this work.
-  WorkPtr submit(const OwnWork& work, std::vector<PeerRequest> requests,
+  WorkPtr submit(const OwnWork& work, std::vector<CollectiveRequest> requests,
                  std::chrono::milliseconds timeout, bool waits);
   // The same for a gather, a scatter or an all-to-all.
   OwnWork begin_exchange(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
     return begin_work(exchanges_itself() ? "innetwork" : "peers", name, inputs, results);
   }
-  WorkPtr submit_exchange(const OwnWork& work, PeerRequest request,
+  WorkPtr submit_exchange(const OwnWork& work, CollectiveRequest request,
                           std::chrono::milliseconds timeout, bool waits);
-  WorkPtr carry_out_here(const OwnWork& work, std::vector<PeerRequest> requests);
-  WorkPtr transfer(const Buffers::Name& name, PeerCall call, std::size_t peer,
+  WorkPtr carry_out_here(const OwnWork& work, std::vector<CollectiveRequest> requests);
+  WorkPtr transfer(const Buffers::Name& name, Collective call, std::size_t peer,
                    const Tensors& tensors, int tag);
   WorkPtr gather_all(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
                      const c10d::AllgatherOptions& options);

@@ -66,9 +66,9 @@ PeersBackend::WorkPtr PeersBackend::broadcast(Tensors& tensors,
                                               const c10d::BroadcastOptions& options) {
   check_root(kBroadcast, options.rootRank);
   const OwnWork work = begin(kBroadcast, tensors, tensors);
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (const at::Tensor& buffer : work->buffers().outputs(tensors)) {
-    requests.push_back(request_of(PeerCall::kBroadcast, buffer.scalar_type()));
+    requests.push_back(request_of(Collective::kBroadcast, buffer.scalar_type()));
     requests.back().root = static_cast<std::size_t>(options.rootRank);
     requests.back().outputs = {memory_of(kBroadcast, buffer)};
   }
@@ -84,9 +84,9 @@ PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inp
     check_values(kAllGather, outputs[i][own_rank()], inputs[i], 1);
   }
   const OwnWork work = begin(kAllGather, inputs, flat(outputs));
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    PeerRequest request = request_of(PeerCall::kAllGather, inputs[i].scalar_type());
+    CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
     request.inputs = {memory_of(kAllGather, work->buffers().input(inputs[i]))};
     for (const at::Tensor& output : outputs[i]) {
       request.outputs.push_back(memory_of(kAllGather, work->buffers().output(output)));
@@ -107,9 +107,9 @@ PeersBackend::WorkPtr PeersBackend::allgather_coalesced(TensorLists& outputs, Te
     }
   }
   const OwnWork work = begin(kAllGatherLists, inputs, flat(outputs));
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    PeerRequest request = request_of(PeerCall::kAllGather, inputs[i].scalar_type());
+    CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
     request.inputs = {memory_of(kAllGatherLists, work->buffers().input(inputs[i]))};
     for (const auto& list : outputs) {
       request.outputs.push_back(memory_of(kAllGatherLists, work->buffers().output(list[i])));
@@ -127,9 +127,9 @@ PeersBackend::WorkPtr PeersBackend::gather_all(const Name& name, const Tensors& 
     check_values(name, outputs[i], inputs[i], getSize());
   }
   const OwnWork work = begin(name, inputs, outputs);
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    PeerRequest request = request_of(PeerCall::kAllGather, inputs[i].scalar_type());
+    CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
     request.inputs = {memory_of(name, work->buffers().input(inputs[i]))};
     request.outputs = blocks_of(name, work->buffers().output(outputs[i]), ranks());
     requests.push_back(std::move(request));
@@ -153,7 +153,7 @@ PeersBackend::WorkPtr PeersBackend::gather(TensorLists& outputs, Tensors& inputs
   check_count(kGather, "call", 1, inputs.size());
   check_list_of_root(kGather, outputs, options.rootRank == getRank(), ranks(), inputs.front());
   const OwnWork work = begin_exchange(kGather, inputs, flat(outputs));
-  PeerRequest request = request_of(PeerCall::kGather, inputs.front().scalar_type());
+  CollectiveRequest request = request_of(Collective::kGather, inputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   request.inputs = {memory_of(kGather, work->buffers().input(inputs.front()))};
   for (const at::Tensor& output : flat(outputs)) {
@@ -170,7 +170,7 @@ PeersBackend::WorkPtr PeersBackend::gather_single(at::Tensor& output, at::Tensor
   const bool is_root = options.rootRank == getRank();
   if (is_root) check_values(kGatherSingle, output, input, getSize());
   const OwnWork work = begin_exchange(kGatherSingle, input, is_root ? Tensors{output} : Tensors{});
-  PeerRequest request = request_of(PeerCall::kGather, input.scalar_type());
+  CollectiveRequest request = request_of(Collective::kGather, input.scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   request.inputs = {memory_of(kGatherSingle, work->buffers().input(input))};
   if (is_root) {
@@ -186,7 +186,7 @@ PeersBackend::WorkPtr PeersBackend::scatter(Tensors& outputs, TensorLists& input
   check_count(kScatter, "call", 1, outputs.size());
   check_list_of_root(kScatter, inputs, options.rootRank == getRank(), ranks(), outputs.front());
   const OwnWork work = begin_exchange(kScatter, outputs, outputs);
-  PeerRequest request = request_of(PeerCall::kScatter, outputs.front().scalar_type());
+  CollectiveRequest request = request_of(Collective::kScatter, outputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   for (const at::Tensor& input : flat(inputs)) {
     request.inputs.push_back(memory_of(kScatter, work->buffers().input(input)));
@@ -203,7 +203,7 @@ PeersBackend::WorkPtr PeersBackend::alltoall_base(at::Tensor& output, at::Tensor
   const auto sent = lengths_of(kAllToAllSingle, in_split, input, getSize());
   const auto got = lengths_of(kAllToAllSingle, out_split, output, getSize());
   const OwnWork work = begin_exchange(kAllToAllSingle, input, {output});
-  PeerRequest request = request_of(PeerCall::kAllToAll, input.scalar_type());
+  CollectiveRequest request = request_of(Collective::kAllToAll, input.scalar_type());
   request.inputs =
       read_only(blocks_of(kAllToAllSingle, work->buffers().input(input), ranks(), sent));
   request.outputs = blocks_of(kAllToAllSingle, work->buffers().output(output), ranks(), got);
@@ -219,7 +219,7 @@ PeersBackend::WorkPtr PeersBackend::alltoall(Tensors& outputs, Tensors& inputs,
     check_type(kAllToAll, inputs.front(), outputs[i]);
   }
   const OwnWork work = begin_exchange(kAllToAll, inputs, outputs);
-  PeerRequest request = request_of(PeerCall::kAllToAll, inputs.front().scalar_type());
+  CollectiveRequest request = request_of(Collective::kAllToAll, inputs.front().scalar_type());
   for (std::size_t i = 0; i < ranks(); ++i) {
     request.inputs.push_back(memory_of(kAllToAll, work->buffers().input(inputs[i])));
     request.outputs.push_back(memory_of(kAllToAll, work->buffers().output(outputs[i])));

@@ -31,13 +31,13 @@ constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_s
 PeersBackend::WorkPtr PeersBackend::reduce_all(const Name& name, const Tensors& tensors,
                                                const c10d::AllreduceOptions& options) {
   const OwnWork work = begin_work("peers", name, tensors, tensors);
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   const c10d::ReduceOp op = work->buffers().reduction(options.reduceOp, tensors, getSize());
   for (const at::Tensor& tensor : tensors) {
     static_cast<void>(reduction_of(name, op, tensor.scalar_type()));
   }
   for (const at::Tensor& buffer : work->buffers().outputs(tensors)) {
-    requests.push_back(request_of(PeerCall::kAllReduce, buffer.scalar_type()));
+    requests.push_back(request_of(Collective::kAllReduce, buffer.scalar_type()));
     requests.back().reduction = reduction_of(name, op, buffer.scalar_type());
     requests.back().outputs = {memory_of(name, buffer)};
   }
@@ -79,7 +79,7 @@ PeersBackend::WorkPtr PeersBackend::reduce(Tensors& tensors, const c10d::ReduceO
   Buffers& buffers = work->buffers();
   const c10d::ReduceOp op = buffers.reduction(options.reduceOp, tensors, getSize());
   const at::ScalarType type = tensors.front().scalar_type();
-  PeerRequest request = request_of(PeerCall::kReduce, type);
+  CollectiveRequest request = request_of(Collective::kReduce, type);
   request.reduction = reduction_of(kReduce, op, type);
   request.root = static_cast<std::size_t>(options.rootRank);
   // At other ranks the tensor is undefined afterwards, so nothing is written back.
@@ -101,10 +101,10 @@ PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors
   const OwnWork work = begin(name, all, outputs);
   Buffers& buffers = work->buffers();
   const c10d::ReduceOp op = buffers.reduction(options.reduceOp, outputs, getSize());
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const at::ScalarType type = outputs[i].scalar_type();
-    PeerRequest request = request_of(PeerCall::kReduceScatter, type);
+    CollectiveRequest request = request_of(Collective::kReduceScatter, type);
     request.reduction = reduction_of(name, op, type);
     if (inputs[i].size() == ranks()) {
       for (const at::Tensor& input : inputs[i]) {

@@ -54,7 +54,7 @@ std::shared_ptr<SparseSum> SparseSum::of(Peers& peers, const at::Tensor& tensor,
 
 void SparseSum::gather(const at::Tensor& own, const std::vector<at::Tensor>& all,
                        std::uint64_t number, std::function<void(const Status&)> on_done) {
-  PeerRequest request = request_of(PeerCall::kAllGather, own.scalar_type());
+  CollectiveRequest request = request_of(Collective::kAllGather, own.scalar_type());
   request.inputs = {memory_of(kName, own)};
   for (const at::Tensor& each : all) request.outputs.push_back(memory_of(kName, each));
   request.number = number;

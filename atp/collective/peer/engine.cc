@@ -101,7 +101,7 @@ void PeerEngine::begin_waiting() {
 
 void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
   coming_ = operation;
-  const PeerRequest& request = operation->request();
+  const CollectiveRequest& request = operation->request();
   TaskKey key{is_transfer(request.call), operation->number()};
   if (key.is_transfer) key.number = next_transfer_++;
   auto task = std::make_unique<Task>();
@@ -254,7 +254,7 @@ void PeerEngine::combine(Task& task, std::uint32_t index) {
   }
   if (!complete) ready -= ready % kCombinedAtOnce;
   if (ready == value.filled && !complete) return;
-  const PeerRequest& request = task.operation->request();
+  const CollectiveRequest& request = task.operation->request();
   const std::size_t element = bytes_of(request.kind);
   std::vector<const std::byte*> operands;
   operands.reserve(planned.operands.size());

@@ -39,13 +39,13 @@ namespace atp {
 
 class PeerOperation {
  public:
-  PeerOperation(PeerRequest request, std::uint64_t number, Wording wording)
+  PeerOperation(CollectiveRequest request, std::uint64_t number, Wording wording)
       : request_(std::move(request)),
         number_(number),
         wording_(std::move(wording)),
         completion_(std::exchange(request_.on_done, nullptr)) {}
 
-  const PeerRequest& request() const { return request_; }
+  const CollectiveRequest& request() const { return request_; }
   std::uint64_t number() const { return number_; }
   // When its first step was started, by the clock of its thread.
   SteadyTime begun() const { return begun_; }
@@ -63,7 +63,8 @@ class PeerOperation {
   bool done() const { return completion_.done(); }
 
  private:
-  PeerRequest request_;  // its callback is released after the call: it may own the handle's owner
+  CollectiveRequest
+      request_;  // its callback is released after the call: it may own the handle's owner
   const std::uint64_t number_;
   const Wording wording_;
   SteadyTime begun_{};

@@ -10,18 +10,18 @@ namespace {
 TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
   std::vector<float> values(100, 1);
   const auto listener = std::make_shared<TcpListener>(TcpListener::open("127.0.0.1:0").value());
-  for (const PeerCall call : {PeerCall::kSend, PeerCall::kBroadcast}) {
+  for (const Collective call : {Collective::kSend, Collective::kBroadcast}) {
     int failures = 0;
     for (bool fails = true; fails; failures += fails) {
       PeerOptions options;
       options.world_size = 2;
       Poller poller = Poller::create().value();
       PeerEngine engine(options, listener, {listener->address(), listener->address()}, poller);
-      PeerRequest request;
+      CollectiveRequest request;
       request.call = call;
-      request.root = call == PeerCall::kSend ? 1 : 0;
+      request.root = call == Collective::kSend ? 1 : 0;
       request.inputs = {readable(values)};
-      if (call == PeerCall::kBroadcast) request.outputs = {writable(values)};
+      if (call == Collective::kBroadcast) request.outputs = {writable(values)};
       const auto operation = std::make_shared<PeerOperation>(request, 0, Wording{});
       fails = lacks_memory(engine, operation, failures);
     }

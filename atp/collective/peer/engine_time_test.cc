@@ -22,7 +22,7 @@ TEST(PeerEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
         std::make_shared<const TcpListener>(TcpListener::open("127.0.0.1:0").value()));
     addresses.push_back(listeners.back()->address());
   }
-  for (const PeerCall call : {PeerCall::kBroadcast, PeerCall::kSend}) {
+  for (const Collective call : {Collective::kBroadcast, Collective::kSend}) {
     std::array<std::vector<float>, 2> values;
     std::vector<Poller> pollers;
     std::vector<std::unique_ptr<PeerEngine>> engines;
@@ -46,9 +46,9 @@ TEST(PeerEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
     }
     for (std::size_t rank = 0; rank < 2; ++rank) {
       values[rank].resize(20'000'000);
-      PeerRequest request;
-      const bool transfers = call == PeerCall::kSend;
-      request.call = transfers && rank == 1 ? PeerCall::kReceive : call;
+      CollectiveRequest request;
+      const bool transfers = call == Collective::kSend;
+      request.call = transfers && rank == 1 ? Collective::kReceive : call;
       request.root = transfers ? 1 - rank : 0;
       if (rank == 0) request.inputs = {readable(values[rank])};
       if (!transfers || rank == 1) request.outputs = {writable(values[rank])};
@@ -76,8 +76,8 @@ TEST(PeerEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
   Poller poller = Poller::create().value();
   PeerEngine engine(options, listener, {listener->address(), listener->address()}, poller);
   std::vector<float> values(1000);
-  PeerRequest request;
-  request.call = PeerCall::kSend;
+  CollectiveRequest request;
+  request.call = Collective::kSend;
   request.root = 1;
   request.inputs = {readable(values)};
   request.timeout = request.spent = seconds(2);
@@ -114,8 +114,8 @@ TEST(PeerEngine, CompletesWhatARankThatHasDiedIsNotNeededFor) {
   }
   const auto call = [&](std::uint64_t number) {
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      PeerRequest request;
-      request.call = PeerCall::kBarrier;
+      CollectiveRequest request;
+      request.call = Collective::kBarrier;
       engines[rank]->submit(std::make_shared<PeerOperation>(request, number, Wording{}), now);
     }
   };

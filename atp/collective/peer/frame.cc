@@ -5,19 +5,19 @@
 namespace atp {
 namespace {
 
-std::string_view root_word(PeerCall call) {
+std::string_view root_word(Collective call) {
   switch (call) {
-    case PeerCall::kBroadcast:
-    case PeerCall::kScatter: return " from ";
-    case PeerCall::kReduce:
-    case PeerCall::kGather: return " to ";
+    case Collective::kBroadcast:
+    case Collective::kScatter: return " from ";
+    case Collective::kReduce:
+    case Collective::kGather: return " to ";
     default: return "";
   }
 }
 
 }  // namespace
 
-Frame frame_of(const PeerRequest& request, std::uint64_t number) {
+Frame frame_of(const CollectiveRequest& request, std::uint64_t number) {
   const bool has_root = !root_word(request.call).empty();
   return {.call = request.call,
           .type = request.type,
@@ -51,7 +51,8 @@ std::string describe(const Frame& frame, const Wording& wording) {
   text += " #" + std::to_string(frame.number);
   const std::string_view word = root_word(frame.call);
   if (!word.empty()) text += std::string(word) + wording.rank(frame.root);
-  if (frame.call == PeerCall::kBarrier || frame.call == PeerCall::kMonitoredBarrier) return text;
+  if (frame.call == Collective::kBarrier || frame.call == Collective::kMonitoredBarrier)
+    return text;
   text += " (";
   if (frame.reduction != ElementReduction::kNone) {
     text += std::string(to_string(frame.reduction)) + ", ";

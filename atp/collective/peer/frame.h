@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "atp/collective/peer/request.h"
+#include "atp/collective/base/collective_request.h"
 
 // A connection between two ranks carries frames, each a head followed by bytes. A message is one
 // frame or several. Frames are in host byte order; a machine with another order is refused when it
@@ -37,7 +37,7 @@ struct Frame {
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kData;
-  PeerCall call = PeerCall::kBarrier;
+  Collective call = Collective::kBarrier;
   std::uint8_t type = 0;
   ElementReduction reduction = ElementReduction::kNone;
   std::uint32_t root = 0;    // or a transfer's tag
@@ -67,7 +67,7 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 
 // The frame of an operation on this rank, without kind, part, bytes, offset and length, which are
 // the message's.
-Frame frame_of(const PeerRequest& request, std::uint64_t number);
+Frame frame_of(const CollectiveRequest& request, std::uint64_t number);
 
 // The names of ranks and types in error messages.
 struct Wording {

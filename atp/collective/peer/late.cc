@@ -144,11 +144,11 @@ std::string PeerEngine::why_late(const Task& task, std::size_t rank, Frame::Dela
     return has_line ? name(rank) + " does not answer"
                     : "no connection with " + name(rank) + " (" + links_.why_not(rank) + ")";
   }
-  const PeerRequest& request = task.operation->request();
+  const CollectiveRequest& request = task.operation->request();
   if (!task.key.is_transfer) return name(rank) + " has not called " + task.operation->text();
   const std::string tag = " with tag " + std::to_string(request.tag);
   return name(rank) +
-         (request.call == PeerCall::kSend ? " has not called recv" : " has sent nothing") + tag;
+         (request.call == Collective::kSend ? " has not called recv" : " has sent nothing") + tag;
 }
 
 void PeerEngine::report_late() {

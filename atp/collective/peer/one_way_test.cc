@@ -69,23 +69,23 @@ class OneWay : public ::testing::TestWithParam<Case> {
     const auto peers = group.start(rank, addresses);
     const bool is_late = first != First::kBoth && (first == First::kTheLower) == (rank == 1);
     if (is_late) std::this_thread::sleep_for(milliseconds(300));
-    const auto does = [&](PeerRequest request) {
+    const auto does = [&](CollectiveRequest request) {
       request.kind = ElementKind::kInt64;
       EXPECT_EQ(text_of(peers->submit(std::move(request)).wait()), "ok");
     };
     Values tensor(1000, static_cast<std::int64_t>(rank));
-    does({.call = PeerCall::kBroadcast, .root = 0, .outputs = {writable(tensor)}});
+    does({.call = Collective::kBroadcast, .root = 0, .outputs = {writable(tensor)}});
     EXPECT_EQ(tensor, Values(1000, 0));
     const Values mine(100'000, static_cast<std::int64_t>(rank));
     Values theirs(mine.size(), -1);
-    const PeerHandle sent = peers->submit({.call = PeerCall::kSend,
+    const PeerHandle sent = peers->submit({.call = Collective::kSend,
                                            .kind = ElementKind::kInt64,
                                            .root = other,
                                            .inputs = {readable(mine)}});
-    does({.call = PeerCall::kReceive, .root = other, .outputs = {writable(theirs)}});
+    does({.call = Collective::kReceive, .root = other, .outputs = {writable(theirs)}});
     EXPECT_EQ(text_of(sent.wait()), "ok");
     EXPECT_EQ(theirs, Values(mine.size(), static_cast<std::int64_t>(other)));
-    does({.call = PeerCall::kBarrier});
+    does({.call = Collective::kBarrier});
     static_cast<void>(peers->shutdown());
   }
 };
@@ -116,7 +116,7 @@ TEST(OneWayPeers, a_rank_without_a_connection_says_so_once_after_a_second_and_fa
     said.push_back(text);
   };
   const auto peers = group.start(0, {group.addresses()[0], deaf.address()});
-  const auto ended = peers->submit({.call = PeerCall::kBarrier});
+  const auto ended = peers->submit({.call = Collective::kBarrier});
   std::this_thread::sleep_for(milliseconds(500));
   {
     const std::lock_guard lock(mutex);

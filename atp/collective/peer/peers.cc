@@ -41,7 +41,7 @@ Status check(const PeerOptions& options, const std::vector<Endpoint>& addresses)
 }
 
 void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
-            PeerRequest& request) {
+            CollectiveRequest& request) {
   const std::size_t size = bytes_of(request.kind);
   const bool transfers = is_transfer(request.call);
   const bool from_any = !transfers || request.root == kAnyRank;
@@ -61,7 +61,7 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
 
 // For a group of one rank, whose operations end at once.
 void carry_out_alone(PeerOperation& operation) {
-  const PeerRequest& request = operation.request();
+  const CollectiveRequest& request = operation.request();
   const PeerPlan plan = make_plan(request, 0, 1);
   for (const PlannedValue& value : plan.values) {
     if (value.origin != PlannedValue::Origin::kCombined || value.bytes == 0) continue;
@@ -97,7 +97,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   }
 
   Status start();
-  std::shared_ptr<PeerOperation> submit(PeerRequest request);
+  std::shared_ptr<PeerOperation> submit(CollectiveRequest request);
   std::uint64_t reserve(std::size_t count) {
     const std::lock_guard lock(order_mutex_);
     return std::exchange(next_number_, next_number_ + count);
@@ -207,7 +207,7 @@ std::vector<Poller::Ready> Peers::Impl::wait_for_work() {
   return ready;
 }
 
-std::shared_ptr<PeerOperation> Peers::Impl::submit(PeerRequest request) {
+std::shared_ptr<PeerOperation> Peers::Impl::submit(CollectiveRequest request) {
   const Status valid = atp::check(request, options_.rank, options_.world_size);
   std::unique_lock lock(order_mutex_);
   const bool is_numbered = !is_transfer(request.call) && valid.ok();
@@ -269,7 +269,7 @@ Peers::~Peers() {
 std::size_t Peers::rank() const { return impl_->options().rank; }
 std::size_t Peers::world_size() const { return impl_->options().world_size; }
 
-PeerHandle Peers::submit(PeerRequest request) {
+PeerHandle Peers::submit(CollectiveRequest request) {
   if (impl_->forked()) {
     auto operation =
         std::make_shared<PeerOperation>(std::move(request), 0, impl_->options().wording);

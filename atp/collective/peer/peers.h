@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
+#include "atp/collective/base/collective_request.h"
 #include "atp/collective/peer/links.h"
-#include "atp/collective/peer/request.h"
 #include "atp/collective/waits/late_ranks.h"
 
 // Peers is one rank's membership in a group in which any two ranks can exchange messages, over TCP
@@ -58,9 +58,10 @@ class Peers {
   std::size_t rank() const;
   std::size_t world_size() const;
 
-  PeerHandle submit(PeerRequest request);
-  // Reserves numbers for this many collectives and returns the first, for PeerRequest::number: they
-  // keep their place in the order of all ranks even if they are submitted later.
+  PeerHandle submit(CollectiveRequest request);
+  // Reserves numbers for this many collectives and returns the first, for
+  // CollectiveRequest::number: they keep their place in the order of all ranks even if they are
+  // submitted later.
   std::uint64_t reserve(std::size_t count);
 
   // Waits for the operations in flight and leaves in good order. Idempotent.

@@ -27,7 +27,7 @@ using testing::writable;
 using Values = std::vector<std::int64_t>;
 
 // Carries out a call of any kind, with this many values per block.
-Status carry_out(Peers& peers, PeerCall call, std::size_t values) {
+Status carry_out(Peers& peers, Collective call, std::size_t values) {
   const std::size_t ranks = peers.world_size();
   Values tensor(values, 1);
   std::vector<Values> blocks(ranks, Values(values, 2));
@@ -37,44 +37,44 @@ Status carry_out(Peers& peers, PeerCall call, std::size_t values) {
   std::vector<Values> results(ranks, Values(values));
   for (Values& result : results) out.push_back(writable(result));
   const bool is_root = peers.rank() == 0;
-  PeerRequest request{.call = call, .kind = ElementKind::kInt64};
+  CollectiveRequest request{.call = call, .kind = ElementKind::kInt64};
   switch (call) {
-    case PeerCall::kBroadcast: request.outputs = {writable(tensor)}; break;
-    case PeerCall::kReduce:
+    case Collective::kBroadcast: request.outputs = {writable(tensor)}; break;
+    case Collective::kReduce:
       request.inputs = {readable(tensor)};
       if (is_root) request.outputs = {writable(tensor)};
       break;
-    case PeerCall::kGather:
+    case Collective::kGather:
       request.inputs = {readable(tensor)};
       if (is_root) request.outputs = out;
       break;
-    case PeerCall::kScatter:
+    case Collective::kScatter:
       request.outputs = {writable(tensor)};
       if (is_root) request.inputs = in;
       break;
-    case PeerCall::kAllGather:
+    case Collective::kAllGather:
       request.inputs = {readable(tensor)};
       request.outputs = out;
       break;
-    case PeerCall::kReduceScatter:
+    case Collective::kReduceScatter:
       request.inputs = in;
       request.outputs = {writable(tensor)};
       break;
-    case PeerCall::kAllToAll:
+    case Collective::kAllToAll:
       request.inputs = in;
       request.outputs = out;
       break;
-    case PeerCall::kAllReduce: request.outputs = {writable(tensor)}; break;
+    case Collective::kAllReduce: request.outputs = {writable(tensor)}; break;
     default: break;
   }
-  const bool adds =
-      call == PeerCall::kReduce || call == PeerCall::kReduceScatter || call == PeerCall::kAllReduce;
+  const bool adds = call == Collective::kReduce || call == Collective::kReduceScatter ||
+                    call == Collective::kAllReduce;
   if (adds) request.reduction = ElementReduction::kSum;
   return peers.submit(std::move(request)).wait();
 }
 
 // Some calls end before a rank is missed, so this tries a few.
-std::string first_error(Peers& peers, PeerCall call, std::size_t values) {
+std::string first_error(Peers& peers, Collective call, std::size_t values) {
   for (int i = 0; i < 3; ++i) {
     const Status status = carry_out(peers, call, values);
     if (!status) return status.error().message;
@@ -86,24 +86,24 @@ enum class Fate { kKilled, kStopped, kAbsent, kElsewhere, kElsewhereUnseen };
 
 struct Case {
   const char* name;
-  PeerCall call;
+  Collective call;
   std::size_t values = 20'000;  // of a block, or of the tensor
 };
 
 // Those with another number of values take another algorithm (plan.h).
-const std::vector<Case> kCases{{"broadcast", PeerCall::kBroadcast},
-                               {"reduce", PeerCall::kReduce},
-                               {"gather", PeerCall::kGather},
-                               {"scatter", PeerCall::kScatter},
-                               {"all_gather", PeerCall::kAllGather},
-                               {"all_gather", PeerCall::kAllGather, 1'000},
-                               {"reduce_scatter", PeerCall::kReduceScatter},
-                               {"reduce_scatter", PeerCall::kReduceScatter, 1'000},
-                               {"all_to_all", PeerCall::kAllToAll},
-                               {"all_reduce", PeerCall::kAllReduce},
-                               {"all_reduce", PeerCall::kAllReduce, 1'000},
-                               {"all_reduce", PeerCall::kAllReduce, 100'000},
-                               {"barrier", PeerCall::kBarrier}};
+const std::vector<Case> kCases{{"broadcast", Collective::kBroadcast},
+                               {"reduce", Collective::kReduce},
+                               {"gather", Collective::kGather},
+                               {"scatter", Collective::kScatter},
+                               {"all_gather", Collective::kAllGather},
+                               {"all_gather", Collective::kAllGather, 1'000},
+                               {"reduce_scatter", Collective::kReduceScatter},
+                               {"reduce_scatter", Collective::kReduceScatter, 1'000},
+                               {"all_to_all", Collective::kAllToAll},
+                               {"all_reduce", Collective::kAllReduce},
+                               {"all_reduce", Collective::kAllReduce, 1'000},
+                               {"all_reduce", Collective::kAllReduce, 100'000},
+                               {"barrier", Collective::kBarrier}};
 
 class PeersLose : public ::testing::TestWithParam<Case> {
  protected:
@@ -122,7 +122,7 @@ class PeersLose : public ::testing::TestWithParam<Case> {
     }
     std::vector<std::string> errors(kRanks);
     const auto body = [&](std::size_t rank, Peers& peers) {
-      const Status met = carry_out(peers, PeerCall::kBarrier, 0);
+      const Status met = carry_out(peers, Collective::kBarrier, 0);
       if (rank == kVictim) return be_victim(peers, fate);
       // The failure may arrive before the barrier's last message.
       errors[rank] =
@@ -139,23 +139,23 @@ class PeersLose : public ::testing::TestWithParam<Case> {
  private:
   [[noreturn]] static void be_killed(const TestingPeers& group, int signal) {
     const std::unique_ptr<Peers> peers = group.start(kVictim);
-    static_cast<void>(carry_out(*peers, PeerCall::kBarrier, 0));
+    static_cast<void>(carry_out(*peers, Collective::kBarrier, 0));
     std::this_thread::sleep_for(milliseconds(100));
     kill(getpid(), signal);
     _exit(1);
   }
   void be_victim(Peers& peers, Fate fate) const {
     if (fate == Fate::kElsewhere) {
-      const bool is_sum = GetParam().call == PeerCall::kAllReduce;
+      const bool is_sum = GetParam().call == Collective::kAllReduce;
       static_cast<void>(
-          first_error(peers, is_sum ? PeerCall::kAllToAll : PeerCall::kAllReduce, 20'000));
+          first_error(peers, is_sum ? Collective::kAllToAll : Collective::kAllReduce, 20'000));
       return;
     }
     if (fate == Fate::kElsewhereUnseen) {
       // Neither rank has sent anything that would show the mismatch.
-      const bool is_barrier = GetParam().call == PeerCall::kBarrier;
+      const bool is_barrier = GetParam().call == Collective::kBarrier;
       static_cast<void>(
-          first_error(peers, is_barrier ? PeerCall::kBroadcast : PeerCall::kBarrier, 20'000));
+          first_error(peers, is_barrier ? Collective::kBroadcast : Collective::kBarrier, 20'000));
       return;
     }
     while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(in, PeersLose, ::testing::ValuesIn(kCases),
 
 TEST(PeersFailure, a_gather_and_a_scatter_of_one_size_are_both_described_with_that_size) {
   TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
-    const PeerCall call = rank == 0 ? PeerCall::kGather : PeerCall::kScatter;
+    const Collective call = rank == 0 ? Collective::kGather : Collective::kScatter;
     const std::string text = text_of(carry_out(peers, call, 20'000));
     EXPECT_THAT(text, AllOf(HasSubstr("gather #0 to rank 0 (160,000 bytes for a rank"),
                             HasSubstr("scatter #0 from rank 0 (160,000 bytes for a rank")));
@@ -216,20 +216,20 @@ TEST(PeersFailure, a_gather_and_a_scatter_of_one_size_are_both_described_with_th
 }
 
 TEST(PeersFailure, ranks_that_call_it_with_other_sizes_types_or_roots_are_told_so) {
-  const std::vector<std::function<void(PeerRequest&, Values&)>> mistakes{
-      [](PeerRequest& request, Values& tensor) {
+  const std::vector<std::function<void(CollectiveRequest&, Values&)>> mistakes{
+      [](CollectiveRequest& request, Values& tensor) {
         tensor.resize(7);
         request.outputs = {writable(tensor)};
       },
-      [](PeerRequest& request, Values&) { request.type = 6; },
-      [](PeerRequest& request, Values&) { request.root = 1; }};
+      [](CollectiveRequest& request, Values&) { request.type = 6; },
+      [](CollectiveRequest& request, Values&) { request.root = 1; }};
   for (const auto& mistake : mistakes) {
     TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
       Values tensor(5);
-      PeerRequest request{.call = PeerCall::kBroadcast, .outputs = {writable(tensor)}};
+      CollectiveRequest request{.call = Collective::kBroadcast, .outputs = {writable(tensor)}};
       if (rank == 1) mistake(request, tensor);
       Status status = peers.submit(std::move(request)).wait();
-      if (status.ok()) status = carry_out(peers, PeerCall::kBarrier, 0);
+      if (status.ok()) status = carry_out(peers, Collective::kBarrier, 0);
       EXPECT_THAT(text_of(status), HasSubstr("all ranks must call the same"));
     });
   }
@@ -246,7 +246,9 @@ TEST(PeersFailure, a_receive_without_a_sender_names_the_tag_it_waits_for) {
       return;
     }
     const Status status =
-        peers.submit({.call = PeerCall::kReceive, .root = 1, .tag = 9, .outputs = {writable(word)}})
+        peers
+            .submit(
+                {.call = Collective::kReceive, .root = 1, .tag = 9, .outputs = {writable(word)}})
             .wait();
     EXPECT_THAT(text_of(status), AllOf(HasSubstr("rank 1"), HasSubstr("sent nothing with tag 9")));
     EXPECT_EQ(peers.failure_kind(), FailureKind::kTimeout);
@@ -263,11 +265,11 @@ TEST(PeersFailure, at_the_end_of_a_chain_of_receives_the_first_rank_is_named) {
       while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
       return;
     }
-    const PeerRequest request{.call = PeerCall::kReceive,
-                              .root = rank - 1,
-                              .tag = 9,
-                              .outputs = {writable(word)},
-                              .timeout = milliseconds(rank == 3 ? 800 : 5000)};
+    const CollectiveRequest request{.call = Collective::kReceive,
+                                    .root = rank - 1,
+                                    .tag = 9,
+                                    .outputs = {writable(word)},
+                                    .timeout = milliseconds(rank == 3 ? 800 : 5000)};
     const Status status = peers.submit(request).wait();
     EXPECT_THAT(text_of(status), HasSubstr("rank 2 (127"));
     EXPECT_THAT(text_of(status), ContainsRegex("has sent nothing with tag 9, and has itself waited "
@@ -280,8 +282,10 @@ TEST(PeersFailure, ranks_that_receive_from_each_other_in_a_circle_end_at_the_tim
   group.options().operation_timeout = milliseconds(600);
   group.run([&](std::size_t rank, Peers& peers) {
     Values word(1);
-    const PeerRequest request{
-        .call = PeerCall::kReceive, .root = (rank + 2) % 3, .tag = 9, .outputs = {writable(word)}};
+    const CollectiveRequest request{.call = Collective::kReceive,
+                                    .root = (rank + 2) % 3,
+                                    .tag = 9,
+                                    .outputs = {writable(word)}};
     const Status status = peers.submit(request).wait();
     EXPECT_THAT(text_of(status), HasSubstr("has sent nothing with tag 9"));
   });
@@ -297,7 +301,7 @@ TEST(PeersFailure, a_receive_from_any_rank_names_nobody_if_all_others_answer) {
       return;
     }
     const Status status = peers
-                              .submit({.call = PeerCall::kReceive,
+                              .submit({.call = Collective::kReceive,
                                        .root = kAnyRank,
                                        .tag = 9,
                                        .outputs = {writable(word)}})
@@ -309,11 +313,11 @@ TEST(PeersFailure, a_receive_from_any_rank_names_nobody_if_all_others_answer) {
 TEST(PeersFailure, a_rank_that_has_left_is_named_by_those_that_need_it) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {
-    EXPECT_EQ(text_of(carry_out(peers, PeerCall::kBarrier, 0)), "ok");
+    EXPECT_EQ(text_of(carry_out(peers, Collective::kBarrier, 0)), "ok");
     EXPECT_EQ(peers.failure_kind(), FailureKind::kNone);
     if (rank == 1) return;
     std::this_thread::sleep_for(milliseconds(50));
-    EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+    EXPECT_THAT(text_of(carry_out(peers, Collective::kAllGather, 10)),
                 AllOf(HasSubstr("rank 1"), HasSubstr("left the group")));
     // Whichever of them misses it first tells the other.
     EXPECT_THAT(peers.failure_kind(), AnyOf(FailureKind::kBroken, FailureKind::kReported));
@@ -325,7 +329,7 @@ TEST(PeersFailure, ranks_that_are_gone_before_anybody_has_met_them_are_named_wit
   group.close_listener(2);
   std::latch told(3);  // one that ended now would be gone as well
   group.run_all_but(2, [&](std::size_t, Peers& peers) {
-    EXPECT_THAT(first_error(peers, PeerCall::kAllGather, 10),
+    EXPECT_THAT(first_error(peers, Collective::kAllGather, 10),
                 AllOf(HasSubstr("rank 2"), HasSubstr("is gone")));
     told.arrive_and_wait();
   });
@@ -335,18 +339,18 @@ TEST(PeersFailure, an_abort_fails_operations_in_flight_everywhere) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {
     // The abort may arrive before the barrier's last message.
-    const Status met = carry_out(peers, PeerCall::kBarrier, 0);
+    const Status met = carry_out(peers, Collective::kBarrier, 0);
     if (rank == 1) {
       Values word(1);
       const PeerHandle handle =
-          peers.submit({.call = PeerCall::kReceive, .root = 0, .outputs = {writable(word)}});
+          peers.submit({.call = Collective::kReceive, .root = 0, .outputs = {writable(word)}});
       peers.abort("enough");
       EXPECT_THAT(text_of(handle.wait()), HasSubstr("enough"));
       EXPECT_EQ(peers.failure_kind(), FailureKind::kNone) << "it has left, not failed";
       return;
     }
     const std::string error =
-        met.ok() ? first_error(peers, PeerCall::kAllGather, 10) : text_of(met);
+        met.ok() ? first_error(peers, Collective::kAllGather, 10) : text_of(met);
     EXPECT_THAT(error, HasSubstr("rank 1"));
   });
 }
@@ -356,19 +360,19 @@ TEST(PeersFailure, a_rank_that_was_stopped_tells_the_others_why_even_if_it_leave
     TestingPeers group(3);
     group.run([&](std::size_t rank, Peers& peers) {
       if (have_met) {
-        EXPECT_EQ(text_of(carry_out(peers, PeerCall::kAllToAll, 10)), "ok");
+        EXPECT_EQ(text_of(carry_out(peers, Collective::kAllToAll, 10)), "ok");
       }
       if (rank == 1) {
         if (have_met) std::this_thread::sleep_for(milliseconds(100));  // all of them
         peers.stop("the disk is full");
-        EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+        EXPECT_THAT(text_of(carry_out(peers, Collective::kAllGather, 10)),
                     HasSubstr("the disk is full"));
         EXPECT_EQ(peers.failure_kind(), FailureKind::kNone) << "others know how it has failed";
         if (!have_met) std::this_thread::sleep_for(milliseconds(500));
         return;
       }
       if (have_met) std::this_thread::sleep_for(milliseconds(300));
-      EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+      EXPECT_THAT(text_of(carry_out(peers, Collective::kAllGather, 10)),
                   AllOf(HasSubstr("the disk is full"), Not(HasSubstr("left the group"))));
       EXPECT_EQ(peers.failure_kind(), FailureKind::kReported);
     });
@@ -383,7 +387,7 @@ TEST(PeersFailure, a_stranger_is_turned_away_and_does_no_harm) {
     const TcpSocket noisy = TcpSocket::connect(group.addresses()[1], soon).value();
     const std::string noise(100, 'x');
     EXPECT_TRUE(noisy.send_all(std::as_bytes(std::span(noise)), soon).ok());
-    EXPECT_EQ(text_of(carry_out(peers, PeerCall::kAllGather, 10)), "ok");
+    EXPECT_EQ(text_of(carry_out(peers, Collective::kAllGather, 10)), "ok");
   });
 }
 

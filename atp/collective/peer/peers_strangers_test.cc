@@ -30,13 +30,13 @@ class PeersAndStrangers : public ::testing::Test {
     };
   }
   static PeerHandle send(Peers& from, std::size_t to, const Values& values) {
-    return from.submit({.call = PeerCall::kSend,
+    return from.submit({.call = Collective::kSend,
                         .kind = ElementKind::kInt64,
                         .root = to,
                         .inputs = {readable(values)}});
   }
   static PeerHandle receive(Peers& at, std::size_t from, Values& values) {
-    return at.submit({.call = PeerCall::kReceive,
+    return at.submit({.call = Collective::kReceive,
                       .kind = ElementKind::kInt64,
                       .root = from,
                       .outputs = {writable(values)}});

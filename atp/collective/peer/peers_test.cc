@@ -44,7 +44,7 @@ class PeersIn : public ::testing::TestWithParam<Size> {
   static void add(Values& sum, const Values& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
   }
-  static void submit(Peers& peers, PeerRequest request) {
+  static void submit(Peers& peers, CollectiveRequest request) {
     request.kind = ElementKind::kInt64;
     EXPECT_EQ(text_of(peers.submit(std::move(request)).wait()), "ok");
   }
@@ -55,7 +55,7 @@ class PeersIn : public ::testing::TestWithParam<Size> {
 TEST_P(PeersIn, a_broadcast_brings_the_roots_tensor_to_all) {
   group().run([&](std::size_t rank, Peers& peers) {
     Values tensor = data(rank);
-    submit(peers, {.call = PeerCall::kBroadcast, .root = root(), .outputs = {writable(tensor)}});
+    submit(peers, {.call = Collective::kBroadcast, .root = root(), .outputs = {writable(tensor)}});
     EXPECT_EQ(tensor, data(root()));
   });
 }
@@ -63,10 +63,10 @@ TEST_P(PeersIn, a_broadcast_brings_the_roots_tensor_to_all) {
 TEST_P(PeersIn, a_reduce_leaves_the_sum_at_the_root) {
   group().run([&](std::size_t rank, Peers& peers) {
     Values tensor = data(rank);
-    PeerRequest request{.call = PeerCall::kReduce,
-                        .reduction = ElementReduction::kSum,
-                        .root = root(),
-                        .inputs = {readable(tensor)}};
+    CollectiveRequest request{.call = Collective::kReduce,
+                              .reduction = ElementReduction::kSum,
+                              .root = root(),
+                              .inputs = {readable(tensor)}};
     if (rank == root()) request.outputs = {writable(tensor)};
     submit(peers, std::move(request));
     EXPECT_EQ(tensor, rank == root() ? sum() : data(rank));
@@ -77,14 +77,16 @@ TEST_P(PeersIn, a_gather_brings_all_blocks_to_the_root_and_a_scatter_back) {
   group().run([&](std::size_t rank, Peers& peers) {
     const Values own = data(rank);
     std::vector<Values> all(ranks(), Values(values()));
-    PeerRequest gather{.call = PeerCall::kGather, .root = root(), .inputs = {readable(own)}};
+    CollectiveRequest gather{
+        .call = Collective::kGather, .root = root(), .inputs = {readable(own)}};
     if (rank == root()) {
       for (Values& block : all) gather.outputs.push_back(writable(block));
     }
     submit(peers, std::move(gather));
     for (std::size_t r = 0; rank == root() && r < ranks(); ++r) EXPECT_EQ(all[r], data(r));
     Values back(values());
-    PeerRequest scatter{.call = PeerCall::kScatter, .root = root(), .outputs = {writable(back)}};
+    CollectiveRequest scatter{
+        .call = Collective::kScatter, .root = root(), .outputs = {writable(back)}};
     if (rank == root()) {
       for (const Values& block : all) scatter.inputs.push_back(readable(block));
     }
@@ -97,7 +99,7 @@ TEST_P(PeersIn, an_all_gather_brings_all_blocks_to_all) {
   group().run([&](std::size_t rank, Peers& peers) {
     const Values own = data(rank);
     std::vector<Values> all(ranks(), Values(values()));
-    PeerRequest request{.call = PeerCall::kAllGather, .inputs = {readable(own)}};
+    CollectiveRequest request{.call = Collective::kAllGather, .inputs = {readable(own)}};
     for (Values& block : all) request.outputs.push_back(writable(block));
     submit(peers, std::move(request));
     for (std::size_t r = 0; r < ranks(); ++r) EXPECT_EQ(all[r], data(r));
@@ -109,9 +111,9 @@ TEST_P(PeersIn, a_reduce_scatter_brings_to_each_rank_the_sum_of_its_blocks) {
     std::vector<Values> blocks;
     for (std::size_t to = 0; to < ranks(); ++to) blocks.push_back(data(rank, to));
     Values sum(values());
-    PeerRequest request{.call = PeerCall::kReduceScatter,
-                        .reduction = ElementReduction::kSum,
-                        .outputs = {writable(sum)}};
+    CollectiveRequest request{.call = Collective::kReduceScatter,
+                              .reduction = ElementReduction::kSum,
+                              .outputs = {writable(sum)}};
     for (const Values& block : blocks) request.inputs.push_back(readable(block));
     submit(peers, std::move(request));
     Values expected(values(), 0);
@@ -128,7 +130,7 @@ TEST_P(PeersIn, an_all_to_all_brings_each_block_to_its_rank_whatever_their_lengt
     };
     std::vector<Values> blocks;
     std::vector<Values> results;
-    PeerRequest request{.call = PeerCall::kAllToAll};
+    CollectiveRequest request{.call = Collective::kAllToAll};
     for (std::size_t r = 0; r < ranks(); ++r) {
       blocks.push_back(cut(data(rank, r), rank, r));
       results.push_back(cut(Values(values()), r, rank));
@@ -145,7 +147,7 @@ TEST_P(PeersIn, an_all_to_all_brings_each_block_to_its_rank_whatever_their_lengt
 TEST_P(PeersIn, an_all_reduce_leaves_the_sum_at_all) {
   group().run([&](std::size_t rank, Peers& peers) {
     Values tensor = data(rank);
-    submit(peers, {.call = PeerCall::kAllReduce,
+    submit(peers, {.call = Collective::kAllReduce,
                    .reduction = ElementReduction::kSum,
                    .outputs = {writable(tensor)}});
     EXPECT_EQ(tensor, sum());
@@ -160,12 +162,12 @@ TEST_P(PeersIn, many_operations_may_be_in_flight_at_once) {
     std::vector<Values> copies(kRounds, data(rank));
     std::vector<PeerHandle> handles;
     for (std::size_t i = 0; i < kRounds; ++i) {
-      handles.push_back(peers.submit({.call = PeerCall::kAllReduce,
+      handles.push_back(peers.submit({.call = Collective::kAllReduce,
                                       .kind = ElementKind::kInt64,
                                       .reduction = ElementReduction::kSum,
                                       .outputs = {writable(sums[i])}}));
       handles.push_back(peers.submit(
-          {.call = PeerCall::kBroadcast, .root = i % ranks(), .outputs = {writable(copies[i])}}));
+          {.call = Collective::kBroadcast, .root = i % ranks(), .outputs = {writable(copies[i])}}));
     }
     for (const PeerHandle& handle : handles) EXPECT_EQ(text_of(handle.wait()), "ok");
     for (std::size_t i = 0; i < kRounds; ++i) {
@@ -192,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(groups_of, PeersIn,
                          });
 
 TEST(Peers, a_barrier_ends_when_all_ranks_are_there) {
-  for (const PeerCall call : {PeerCall::kBarrier, PeerCall::kMonitoredBarrier}) {
+  for (const Collective call : {Collective::kBarrier, Collective::kMonitoredBarrier}) {
     for (const std::size_t ranks : {2, 5, 8}) {
       std::atomic<std::size_t> there{0};
       TestingPeers(ranks).run([&](std::size_t rank, Peers& peers) {
@@ -215,10 +217,12 @@ TEST(Peers, messages_of_one_tag_keep_their_order_and_tags_may_be_received_in_any
         const auto tag = static_cast<std::uint32_t>(rank == 0 ? i % 3 : 2 - i / 2);
         if (rank == 0) {
           std::fill(messages[i].begin(), messages[i].end(), i);
-          handles.push_back(peers.submit(
-              {.call = PeerCall::kSend, .root = 1, .tag = tag, .inputs = {readable(messages[i])}}));
+          handles.push_back(peers.submit({.call = Collective::kSend,
+                                          .root = 1,
+                                          .tag = tag,
+                                          .inputs = {readable(messages[i])}}));
         } else {
-          handles.push_back(peers.submit({.call = PeerCall::kReceive,
+          handles.push_back(peers.submit({.call = Collective::kReceive,
                                           .root = 0,
                                           .tag = tag,
                                           .outputs = {writable(messages[i])}}));
@@ -240,7 +244,7 @@ TEST(Peers, a_receive_from_any_rank_returns_the_sender) {
       Values message(values, static_cast<std::int64_t>(rank));
       if (rank != 2) {
         const Status sent =
-            peers.submit({.call = PeerCall::kSend, .root = 2, .inputs = {readable(message)}})
+            peers.submit({.call = Collective::kSend, .root = 2, .inputs = {readable(message)}})
                 .wait();
         EXPECT_EQ(text_of(sent), "ok");
         return;
@@ -248,7 +252,7 @@ TEST(Peers, a_receive_from_any_rank_returns_the_sender) {
       std::vector<std::size_t> sources;
       for (int i = 0; i < 3; ++i) {
         const PeerHandle handle = peers.submit(
-            {.call = PeerCall::kReceive, .root = kAnyRank, .outputs = {writable(message)}});
+            {.call = Collective::kReceive, .root = kAnyRank, .outputs = {writable(message)}});
         EXPECT_EQ(text_of(handle.wait()), "ok");
         EXPECT_EQ(message.back(), static_cast<std::int64_t>(handle.source()));
         sources.push_back(handle.source());
@@ -262,23 +266,23 @@ TEST(Peers, a_receive_from_any_rank_returns_the_sender) {
 TEST(Peers, a_rank_cannot_receive_from_itself_and_is_told_at_once) {
   const struct {
     std::size_t ranks;
-    PeerCall call;
+    Collective call;
     std::size_t root;
     const char* said;
   } rows[] = {
-      {2, PeerCall::kSend, 0, "a rank cannot send to itself"},
-      {2, PeerCall::kReceive, 0, "or receive from itself"},
-      {1, PeerCall::kReceive, kAnyRank, "this group has no other rank that could send"},
+      {2, Collective::kSend, 0, "a rank cannot send to itself"},
+      {2, Collective::kReceive, 0, "or receive from itself"},
+      {1, Collective::kReceive, kAnyRank, "this group has no other rank that could send"},
   };
   for (const auto& row : rows) {
     TestingPeers(row.ranks).run([&](std::size_t rank, Peers& peers) {
       if (rank > 0) return;
       std::vector<float> values(3);
-      PeerRequest request;
+      CollectiveRequest request;
       request.call = row.call;
       request.root = row.root;
-      if (row.call == PeerCall::kSend) request.inputs = {readable(values)};
-      if (row.call == PeerCall::kReceive) request.outputs = {writable(values)};
+      if (row.call == Collective::kSend) request.inputs = {readable(values)};
+      if (row.call == Collective::kReceive) request.outputs = {writable(values)};
       EXPECT_THAT(text_of(peers.submit(std::move(request)).wait()), ::testing::HasSubstr(row.said));
     });
   }
@@ -291,9 +295,10 @@ TEST(Peers, a_rank_that_sends_far_ahead_waits_for_room) {
     std::vector<PeerHandle> handles;
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     for (std::size_t i = 0; i < kMessages; ++i) {
-      PeerRequest request{.call = PeerCall::kSend, .root = 1, .inputs = {readable(messages[i])}};
+      CollectiveRequest request{
+          .call = Collective::kSend, .root = 1, .inputs = {readable(messages[i])}};
       if (rank == 1) {
-        request = {.call = PeerCall::kReceive, .root = 0, .outputs = {writable(messages[i])}};
+        request = {.call = Collective::kReceive, .root = 0, .outputs = {writable(messages[i])}};
       }
       handles.push_back(peers.submit(std::move(request)));
     }
@@ -309,7 +314,7 @@ TEST(Peers, a_number_that_was_reserved_keeps_its_place) {
     const std::uint64_t number = peers.reserve(1);
     const auto ask = [&](Values& tensor, std::optional<std::uint64_t> at) {
       return peers.submit(
-          {.call = PeerCall::kBroadcast, .root = 2, .number = at, .outputs = {writable(tensor)}});
+          {.call = Collective::kBroadcast, .root = 2, .number = at, .outputs = {writable(tensor)}});
     };
     // Ranks submit the reserved call at different times.
     if (rank == 0) {
@@ -328,7 +333,8 @@ TEST(Peers, a_number_that_was_reserved_keeps_its_place) {
 TEST(Peers, the_captures_of_a_callback_are_released_when_its_call_has_ended) {
   TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
     Values word(1);
-    PeerRequest request{.call = rank == 0 ? PeerCall::kSend : PeerCall::kReceive, .root = 1 - rank};
+    CollectiveRequest request{.call = rank == 0 ? Collective::kSend : Collective::kReceive,
+                              .root = 1 - rank};
     if (rank == 0) request.inputs = {readable(word)};
     if (rank == 1) request.outputs = {writable(word)};
     auto held = std::make_shared<int>(1);
@@ -345,9 +351,10 @@ TEST(Peers, the_captures_of_a_callback_are_released_when_its_call_has_ended) {
 TEST(Peers, connections_are_made_when_they_are_needed) {
   TestingPeers(4).run([&](std::size_t rank, Peers& peers) {
     Values word{1};
-    PeerRequest request{.call = PeerCall::kSend, .root = rank ^ 1, .inputs = {readable(word)}};
+    CollectiveRequest request{
+        .call = Collective::kSend, .root = rank ^ 1, .inputs = {readable(word)}};
     if (rank % 2 == 1) {
-      request = {.call = PeerCall::kReceive, .root = rank ^ 1, .outputs = {writable(word)}};
+      request = {.call = Collective::kReceive, .root = rank ^ 1, .outputs = {writable(word)}};
     }
     EXPECT_EQ(text_of(peers.submit(std::move(request)).wait()), "ok");
     for (const auto& [name, value] : peers.counters()) {
@@ -360,7 +367,7 @@ TEST(Peers, connections_are_made_when_they_are_needed) {
 
 TEST(Peers, ranks_of_ipv6_find_each_other) {
   TestingPeers(3, "[::1]").run([&](std::size_t, Peers& peers) {
-    EXPECT_EQ(text_of(peers.submit({.call = PeerCall::kBarrier}).wait()), "ok");
+    EXPECT_EQ(text_of(peers.submit({.call = Collective::kBarrier}).wait()), "ok");
   });
 }
 
@@ -370,7 +377,7 @@ TEST(Peers, sums_of_floats_are_added_in_the_order_of_ranks_whatever_their_size) 
       constexpr std::array<float, 3> kParts{1e8F, -1e8F, 3.0F};
       std::vector<float> tensor(values, kParts[rank]);
       EXPECT_EQ(text_of(peers
-                            .submit({.call = PeerCall::kAllReduce,
+                            .submit({.call = Collective::kAllReduce,
                                      .kind = ElementKind::kFloat32,
                                      .reduction = ElementReduction::kSum,
                                      .outputs = {writable(tensor)}})
@@ -393,7 +400,7 @@ TEST(Peers, large_blocks_of_several_calls_reach_a_rank_that_calls_late) {
       out.emplace_back(kRanks, Values(kValues));
     }
     for (std::size_t call = 0; call < kCalls; ++call) {
-      PeerRequest request{.call = PeerCall::kAllToAll, .kind = ElementKind::kInt64};
+      CollectiveRequest request{.call = Collective::kAllToAll, .kind = ElementKind::kInt64};
       for (const Values& block : in[call]) request.inputs.push_back(readable(block));
       for (Values& block : out[call]) request.outputs.push_back(writable(block));
       calls.push_back(peers.submit(std::move(request)));

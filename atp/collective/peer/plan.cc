@@ -24,23 +24,23 @@ using Ref = std::uint32_t;
 
 class Planner {
  public:
-  Planner(const PeerRequest& request, std::size_t rank, std::size_t ranks)
+  Planner(const CollectiveRequest& request, std::size_t rank, std::size_t ranks)
       : request_(request), rank_(rank), ranks_(ranks) {}
 
   PeerPlan plan() {
     switch (request_.call) {
-      case PeerCall::kBroadcast: broadcast(); break;
-      case PeerCall::kReduce: reduce(); break;
-      case PeerCall::kGather: gather(); break;
-      case PeerCall::kScatter: scatter(); break;
-      case PeerCall::kAllGather: all_gather(); break;
-      case PeerCall::kReduceScatter: reduce_scatter(); break;
-      case PeerCall::kAllToAll: all_to_all(); break;
-      case PeerCall::kAllReduce: all_reduce(); break;
-      case PeerCall::kBarrier: barrier(); break;
-      case PeerCall::kMonitoredBarrier: monitored_barrier(); break;
-      case PeerCall::kSend: send(request_.root, 0, given(request_.inputs.front())); break;
-      case PeerCall::kReceive: receive(request_.root, 0, request_.outputs.front()); break;
+      case Collective::kBroadcast: broadcast(); break;
+      case Collective::kReduce: reduce(); break;
+      case Collective::kGather: gather(); break;
+      case Collective::kScatter: scatter(); break;
+      case Collective::kAllGather: all_gather(); break;
+      case Collective::kReduceScatter: reduce_scatter(); break;
+      case Collective::kAllToAll: all_to_all(); break;
+      case Collective::kAllReduce: all_reduce(); break;
+      case Collective::kBarrier: barrier(); break;
+      case Collective::kMonitoredBarrier: monitored_barrier(); break;
+      case Collective::kSend: send(request_.root, 0, given(request_.inputs.front())); break;
+      case Collective::kReceive: receive(request_.root, 0, request_.outputs.front()); break;
     }
     return std::move(plan_);
   }
@@ -302,7 +302,7 @@ class Planner {
     for_others([&](std::size_t other) { send(other, 1, all); });
   }
 
-  const PeerRequest& request_;
+  const CollectiveRequest& request_;
   const std::size_t rank_;
   const std::size_t ranks_;
   PeerPlan plan_;
@@ -310,7 +310,7 @@ class Planner {
 
 }  // namespace
 
-PeerPlan make_plan(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   return Planner(request, rank, ranks).plan();
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "atp/collective/peer/request.h"
+#include "atp/collective/base/collective_request.h"
 
 // What a rank does in an operation, as a graph of values. A value is memory together with the
 // origin of its bytes: they are given, received, or combined from other values, element by element.
@@ -61,6 +61,6 @@ struct PeerPlan {
 
 // The request must have been checked. The plan uses the request's memory and its own while it
 // lives.
-PeerPlan make_plan(const PeerRequest& request, std::size_t rank, std::size_t ranks);
+PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks);
 
 }  // namespace atp

@@ -26,7 +26,7 @@ using Values = std::vector<std::int64_t>;
 
 class Ranks {
  public:
-  Ranks(std::vector<PeerRequest> requests, std::uint64_t seed)
+  Ranks(std::vector<CollectiveRequest> requests, std::uint64_t seed)
       : requests_(std::move(requests)), random_(seed) {
     for (std::size_t rank = 0; rank < requests_.size(); ++rank) {
       plans_.push_back(make_plan(requests_[rank], rank, requests_.size()));
@@ -115,7 +115,7 @@ class Ranks {
                       [&] { return filled == value.bytes; }});
   }
 
-  const std::vector<PeerRequest> requests_;
+  const std::vector<CollectiveRequest> requests_;
   std::mt19937_64 random_;
   std::vector<PeerPlan> plans_;
   std::vector<std::vector<std::size_t>> filled_;  // by rank and value
@@ -191,10 +191,10 @@ TEST_P(Plan, an_all_reduce_gives_the_sum_to_all) {
   const std::size_t n = of().ranks;
   std::vector<Values> tensors = some_values(of().kind, n, n * of().block + 1);
   const Values expected = sum_of(of().kind, tensors);
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   requests.reserve(n);
   for (Values& tensor : tensors) {
-    requests.push_back({.call = PeerCall::kAllReduce,
+    requests.push_back({.call = Collective::kAllReduce,
                         .kind = of().kind,
                         .reduction = ElementReduction::kSum,
                         .outputs = {writable(tensor)}});
@@ -213,12 +213,12 @@ TEST_P(Plan, a_reduce_scatter_gives_each_its_sum_and_changes_no_input) {
   const std::vector<Values> tensors = some_values(of().kind, n, n * of().block);
   const Values expected = sum_of(of().kind, tensors);
   std::vector<Values> sums(n, Values(of().block));
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t rank = 0; rank < n; ++rank) {
-    PeerRequest request{.call = PeerCall::kReduceScatter,
-                        .kind = of().kind,
-                        .reduction = ElementReduction::kSum,
-                        .outputs = {writable(sums[rank])}};
+    CollectiveRequest request{.call = Collective::kReduceScatter,
+                              .kind = of().kind,
+                              .reduction = ElementReduction::kSum,
+                              .outputs = {writable(sums[rank])}};
     for (std::size_t b = 0; b < n; ++b) {
       request.inputs.push_back(
           readable(tensors[rank])
@@ -242,10 +242,10 @@ TEST_P(Plan, an_all_gather_gives_all_blocks_to_all) {
   const std::size_t n = of().ranks;
   const std::vector<Values> blocks = some_values(of().kind, n, of().block);
   std::vector<std::vector<Values>> gathered(n, std::vector<Values>(n, Values(of().block)));
-  std::vector<PeerRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (std::size_t rank = 0; rank < n; ++rank) {
-    PeerRequest request{
-        .call = PeerCall::kAllGather, .kind = of().kind, .inputs = {readable(blocks[rank])}};
+    CollectiveRequest request{
+        .call = Collective::kAllGather, .kind = of().kind, .inputs = {readable(blocks[rank])}};
     for (Values& block : gathered[rank]) request.outputs.push_back(writable(block));
     requests.push_back(std::move(request));
   }

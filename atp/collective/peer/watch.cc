@@ -27,8 +27,8 @@ constexpr const char* kAllMove =
     ", although its data moves: give the group a longer timeout, use smaller tensors, or have fewer"
     " operations in flight";
 
-bool receives_from_any(const PeerRequest& request) {
-  return request.call == PeerCall::kReceive && request.root == kAnyRank;
+bool receives_from_any(const CollectiveRequest& request) {
+  return request.call == Collective::kReceive && request.root == kAnyRank;
 }
 
 void set_progress(Frame& answer, Frame::Progress progress) {
@@ -252,7 +252,7 @@ std::string PeerEngine::wait_text(const Task& task) const {
 
 // Finds the culprit of a task whose time is up.
 void PeerEngine::judge(Task& task) {
-  const PeerRequest& request = task.operation->request();
+  const CollectiveRequest& request = task.operation->request();
   const std::string late = overdue_text(patience(*task.operation)) + ": ";
   std::vector<std::size_t> silent;
   std::vector<std::size_t> not_called;
@@ -271,7 +271,7 @@ void PeerEngine::judge(Task& task) {
   const auto list = [&](const std::vector<std::size_t>& names) {
     return names.size() == 1 ? name(names.front()) : options_.wording.rank_list(names);
   };
-  if (request.call == PeerCall::kMonitoredBarrier && options_.rank == 0 && !ranks.empty()) {
+  if (request.call == Collective::kMonitoredBarrier && options_.rank == 0 && !ranks.empty()) {
     std::vector<std::size_t> named = ranks;
     if (!request.names_all) named.resize(1);
     return fail_late(own_name() + ": " + options_.wording.rank_list(named) +
@@ -299,11 +299,11 @@ void PeerEngine::judge(Task& task) {
   if (receives_from_any(request) && silent.empty() && unreachable.empty()) {
     return fail_late(late + "no rank has sent anything with tag " + std::to_string(request.tag));
   }
-  if (request.call == PeerCall::kReceive && request.root != kAnyRank && silent.empty()) {
+  if (request.call == Collective::kReceive && request.root != kAnyRank && silent.empty()) {
     return fail_late(late + name(request.root) + " has sent nothing with tag " +
                      std::to_string(request.tag) + wait_text(task));
   }
-  if (request.call == PeerCall::kSend && silent.empty()) {
+  if (request.call == Collective::kSend && silent.empty()) {
     return fail_late(late + name(request.root) + " has not called recv with tag " +
                      std::to_string(request.tag) + wait_text(task));
   }

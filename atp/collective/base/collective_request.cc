@@ -1,5 +1,5 @@
 // Which blocks each collective takes and gives, and the checks of a request.
-#include "atp/collective/peer/request.h"
+#include "atp/collective/base/collective_request.h"
 
 #include <algorithm>
 
@@ -13,33 +13,33 @@ struct Shape {
   std::size_t outputs = 0;
 };
 
-Shape shape_of(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+Shape shape_of(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   const bool is_root = request.root == rank;
   switch (request.call) {
-    case PeerCall::kBroadcast:
-    case PeerCall::kAllReduce:
-    case PeerCall::kReceive: return {0, 1};
-    case PeerCall::kReduce: return {1, is_root ? 1U : 0U};
-    case PeerCall::kGather: return {1, is_root ? ranks : 0};
-    case PeerCall::kScatter: return {is_root ? ranks : 0, 1};
-    case PeerCall::kAllGather: return {1, ranks};
-    case PeerCall::kReduceScatter: return {ranks, 1};
-    case PeerCall::kAllToAll: return {ranks, ranks};
-    case PeerCall::kSend: return {1, 0};
-    case PeerCall::kBarrier:
-    case PeerCall::kMonitoredBarrier: break;
+    case Collective::kBroadcast:
+    case Collective::kAllReduce:
+    case Collective::kReceive: return {0, 1};
+    case Collective::kReduce: return {1, is_root ? 1U : 0U};
+    case Collective::kGather: return {1, is_root ? ranks : 0};
+    case Collective::kScatter: return {is_root ? ranks : 0, 1};
+    case Collective::kAllGather: return {1, ranks};
+    case Collective::kReduceScatter: return {ranks, 1};
+    case Collective::kAllToAll: return {ranks, ranks};
+    case Collective::kSend: return {1, 0};
+    case Collective::kBarrier:
+    case Collective::kMonitoredBarrier: break;
   }
   return {};
 }
 
-bool adds(PeerCall call) {
-  return call == PeerCall::kReduce || call == PeerCall::kAllReduce ||
-         call == PeerCall::kReduceScatter;
+bool adds(Collective call) {
+  return call == Collective::kReduce || call == Collective::kAllReduce ||
+         call == Collective::kReduceScatter;
 }
 
-bool has_root(PeerCall call) {
-  return call == PeerCall::kBroadcast || call == PeerCall::kReduce || call == PeerCall::kGather ||
-         call == PeerCall::kScatter || is_transfer(call);
+bool has_root(Collective call) {
+  return call == Collective::kBroadcast || call == Collective::kReduce ||
+         call == Collective::kGather || call == Collective::kScatter || is_transfer(call);
 }
 
 template <class Blocks>
@@ -48,9 +48,9 @@ bool are_whole(const Blocks& blocks, std::size_t element) {
                      [&](const auto& block) { return block.size() % element == 0; });
 }
 
-Status check_root(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+Status check_root(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   if (!has_root(request.call)) return ok_status();
-  const bool may_be_any = request.call == PeerCall::kReceive;
+  const bool may_be_any = request.call == Collective::kReceive;
   if (may_be_any && request.root == kAnyRank) {
     if (ranks > 1) return ok_status();
     return Error{
@@ -68,7 +68,7 @@ Status check_root(const PeerRequest& request, std::size_t rank, std::size_t rank
 }
 
 // Checks the block that a rank keeps, which goes from input to output.
-Status check_own(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+Status check_own(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   if (request.inputs.empty() || request.outputs.empty()) return ok_status();
   const ConstBytes input = request.inputs[request.inputs.size() == ranks ? rank : 0];
   const Bytes output = request.outputs[request.outputs.size() == ranks ? rank : 0];
@@ -79,25 +79,25 @@ Status check_own(const PeerRequest& request, std::size_t rank, std::size_t ranks
 
 }  // namespace
 
-std::string_view to_string(PeerCall call) {
+std::string_view to_string(Collective call) {
   switch (call) {
-    case PeerCall::kBroadcast: return "broadcast";
-    case PeerCall::kReduce: return "reduce";
-    case PeerCall::kGather: return "gather";
-    case PeerCall::kScatter: return "scatter";
-    case PeerCall::kAllGather: return "all_gather";
-    case PeerCall::kReduceScatter: return "reduce_scatter";
-    case PeerCall::kAllToAll: return "all_to_all";
-    case PeerCall::kAllReduce: return "all_reduce";
-    case PeerCall::kBarrier: return "barrier";
-    case PeerCall::kMonitoredBarrier: return "monitored_barrier";
-    case PeerCall::kSend: return "send";
-    case PeerCall::kReceive: return "recv";
+    case Collective::kBroadcast: return "broadcast";
+    case Collective::kReduce: return "reduce";
+    case Collective::kGather: return "gather";
+    case Collective::kScatter: return "scatter";
+    case Collective::kAllGather: return "all_gather";
+    case Collective::kReduceScatter: return "reduce_scatter";
+    case Collective::kAllToAll: return "all_to_all";
+    case Collective::kAllReduce: return "all_reduce";
+    case Collective::kBarrier: return "barrier";
+    case Collective::kMonitoredBarrier: return "monitored_barrier";
+    case Collective::kSend: return "send";
+    case Collective::kReceive: return "recv";
   }
   return "unknown";
 }
 
-Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+Status check(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   Status root = check_root(request, rank, ranks);
   if (!root) return root;
   const Shape shape = shape_of(request, rank, ranks);
@@ -121,10 +121,10 @@ Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
   return check_own(request, rank, ranks);
 }
 
-std::uint64_t total_bytes(const PeerRequest& request) {
+std::uint64_t total_bytes(const CollectiveRequest& request) {
   // For the others, each message has its length.
-  if (request.call != PeerCall::kBroadcast && request.call != PeerCall::kReduce &&
-      request.call != PeerCall::kAllReduce) {
+  if (request.call != Collective::kBroadcast && request.call != Collective::kReduce &&
+      request.call != Collective::kAllReduce) {
     return 0;
   }
   return request.inputs.empty() ? request.outputs.front().size() : request.inputs.front().size();

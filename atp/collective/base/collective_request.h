@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/collective/peer/reduction.h"
+#include "atp/collective/base/reduction.h"
+#include "atp/wire/number_format.h"
 
 // A caller's request to a group of ranks: a collective, or a transfer between two of them.
 
@@ -20,7 +21,7 @@ namespace atp {
 using ConstBytes = std::span<const std::byte>;
 using Bytes = std::span<std::byte>;
 
-enum class PeerCall : std::uint8_t {
+enum class Collective : std::uint8_t {
   kBroadcast = 1,
   kReduce,
   kGather,
@@ -35,11 +36,15 @@ enum class PeerCall : std::uint8_t {
   kReceive,
 };
 
-std::string_view to_string(PeerCall call);
+std::string_view to_string(Collective call);
 
-constexpr bool is_transfer(PeerCall call) {
-  return call == PeerCall::kSend || call == PeerCall::kReceive;
+constexpr bool is_transfer(Collective call) {
+  return call == Collective::kSend || call == Collective::kReceive;
 }
+
+// In which order floats are added; the bits of their sums depend on it. Around a ring, block b is
+// (((x[b+1] + x[b+2]) + ...) + x[b]).
+enum class SumOrder : std::uint8_t { kByRanks, kAroundRing };
 
 // For a receive from any sender.
 inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
@@ -57,14 +62,20 @@ inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 //
 // Blocks are in the order of ranks and may have any length, even 0. The memory must live until the
 // operation ends.
-struct PeerRequest {
-  PeerCall call = PeerCall::kBarrier;
+struct CollectiveRequest {
+  Collective call = Collective::kBarrier;
   ElementKind kind = ElementKind::kByte;
   ElementReduction reduction = ElementReduction::kNone;
   std::size_t root = 0;   // the peer of a transfer
   std::uint32_t tag = 0;  // of a transfer
   // The caller's number for the element type; it must be the same on all ranks.
   std::uint8_t type = 0;
+  SumOrder order = SumOrder::kByRanks;
+  // For a sum or average of float32 in an all-reduce: by the rule of numbers (docs/inside/protocol
+  // §5) in this format, with the same bits as from the network. `segments`: the lengths of the
+  // tensors that the values consist of (empty: one), so that no block has values of two tensors.
+  std::optional<NumberFormat> format;
+  std::vector<std::size_t> segments;
   // A number from reserve(); otherwise the next one.
   std::optional<std::uint64_t> number;
   // For a monitored barrier: name all missing ranks, not only the first.
@@ -80,9 +91,9 @@ struct PeerRequest {
 };
 
 // Checks whether `rank`, one of `ranks`, can carry out the request.
-Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks);
+Status check(const CollectiveRequest& request, std::size_t rank, std::size_t ranks);
 
 // The operation's size, on which all ranks must agree.
-std::uint64_t total_bytes(const PeerRequest& request);
+std::uint64_t total_bytes(const CollectiveRequest& request);
 
 }  // namespace atp

@@ -1,5 +1,5 @@
 // One loop per element type and reduction, and the table that chooses it.
-#include "atp/collective/peer/reduction.h"
+#include "atp/collective/base/reduction.h"
 
 #include <algorithm>
 #include <array>
