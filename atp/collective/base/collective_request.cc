@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "atp/base/text.h"
+#include "atp/collective/base/number_text.h"
 
 namespace atp {
 namespace {
@@ -77,6 +78,27 @@ Status check_own(const CollectiveRequest& request, std::size_t rank, std::size_t
                " bytes in the input and " + with_commas(output.size()) + " in the output"};
 }
 
+// Checks a sum by the rule of numbers.
+Status check_format(const CollectiveRequest& request, std::size_t ranks) {
+  const bool is_sum = request.reduction == ElementReduction::kSum ||
+                      request.reduction == ElementReduction::kAverage;
+  if (request.call != Collective::kAllReduce || request.kind != ElementKind::kFloat32 || !is_sum) {
+    return Error{"only sums and averages of float32 in an all_reduce have a format"};
+  }
+  if (*request.format == NumberFormat::kFixed) {
+    return Error{
+        "a ring does not support the fixed scale: use blocks of int32 or int16, or exact sums"};
+  }
+  std::size_t values = 0;
+  for (const std::size_t length : request.segments) values += length;
+  const std::size_t found = request.outputs.front().size() / sizeof(float);
+  if (!request.segments.empty() && values != found) {
+    return Error{"its segments have " + with_commas(values) + " values and the tensor has " +
+                 with_commas(found) + ": give the lengths of all segments"};
+  }
+  return atp::check_format(*request.format, ranks);
+}
+
 }  // namespace
 
 std::string_view to_string(Collective call) {
@@ -117,6 +139,10 @@ Status check(const CollectiveRequest& request, std::size_t rank, std::size_t ran
         !are_whole(request.outputs, bytes_of(request.kind))) {
       return Error{"a block is not a whole number of elements"};
     }
+  }
+  if (request.format) {
+    Status format = check_format(request, ranks);
+    if (!format) return format;
   }
   return check_own(request, rank, ranks);
 }

@@ -72,8 +72,11 @@ void PeerEngine::work(const ReadClock& clock, const std::vector<Poller::Ready>& 
   adopt_connections();
   if (const auto gone = links_.take_gone()) note_gone(*gone);
   begin_waiting();
+  begin_due_stages();
   check_time();
-  send_all();
+  do {
+    send_all();
+  } while (begin_due_stages());
   report_late();  // sending ends operations
   failed_.clear();
   clock_ = nullptr;
@@ -119,27 +122,59 @@ void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
   enter(begun);
   if (!key.is_transfer) ++collectives_;
   // It may need more memory than there is: now the operation fails with the others.
-  begun.plan = make_plan(request, options_.rank, options_.world_size);
-  begin_values(begun);
+  begun.stages = make_stages(request, options_.rank, options_.world_size);
+  if (begun.stages != nullptr) {
+    begun.left = 1;
+    return begin_stage(begun);
+  }
+  begin_values(begun, make_plan(request, options_.rank, options_.world_size));
 }
 
-void PeerEngine::begin_values(Task& task) {
-  const auto& values = task.plan.values;
-  task.values.resize(values.size());
-  task.sends.resize(task.plan.sends.size());
+void PeerEngine::begin_stage(Task& task) {
+  if (std::optional<PeerPlan> plan = task.stages->next()) {
+    begin_values(task, *std::move(plan));
+  } else {
+    end_part(task);
+  }
+}
+
+// Not while values are filled: their references would break.
+bool PeerEngine::begin_due_stages() {
+  bool any = false;
+  for (; !failure_ && !due_.empty(); any = true) {
+    const TaskKey key = due_.back();
+    due_.pop_back();
+    begin_stage(*tasks_.at(key));
+  }
+  return any;
+}
+
+// Appends the plan to the task's.
+void PeerEngine::begin_values(Task& task, PeerPlan plan) {
+  const auto first_value = static_cast<std::uint32_t>(task.values.size());
+  const auto first_send = static_cast<std::uint32_t>(task.sends.size());
   // One more, so that the task does not end during this function.
-  task.left = values.size() + task.sends.size() + 1;
-  for (std::uint32_t v = 0; v < values.size(); ++v) {
-    for (const std::uint32_t operand : values[v].operands) {
-      task.values[operand].used_by.push_back(v);
+  task.left += plan.values.size() + plan.sends.size() + 1;
+  task.incomplete += plan.values.size();
+  task.values.resize(first_value + plan.values.size());
+  task.sends.resize(first_send + plan.sends.size());
+  for (PlannedValue& value : plan.values) {
+    const auto index = static_cast<std::uint32_t>(task.plan.values.size());
+    for (std::uint32_t& operand : value.operands) {
+      operand += first_value;
+      task.values[operand].used_by.push_back(index);
     }
+    task.plan.values.push_back(std::move(value));
   }
-  for (std::uint32_t s = 0; s < task.sends.size(); ++s) {
-    task.values[task.plan.sends[s].value].sent_by.push_back(s);
+  for (PlannedSend& send : plan.sends) {
+    send.value += first_value;
+    task.plan.sends.push_back(send);
   }
+  for (auto& memory : plan.scratch) task.plan.scratch.push_back(std::move(memory));
+  const auto& values = task.plan.values;
   // Outgoing frames tell the receiver what this rank has called, so start the sends first.
-  for (std::uint32_t s = 0; s < task.sends.size() && !failure_; ++s) begin_send(task, s);
-  for (std::uint32_t v = 0; v < values.size() && !failure_; ++v) {
+  for (std::uint32_t s = first_send; s < task.sends.size() && !failure_; ++s) begin_send(task, s);
+  for (std::uint32_t v = first_value; v < values.size() && !failure_; ++v) {
     if (values[v].origin == PlannedValue::Origin::kGiven) fill(task, v, values[v].bytes);
     if (values[v].origin == PlannedValue::Origin::kReceived) begin_receive(task, v);
   }
@@ -239,7 +274,9 @@ void PeerEngine::fill(Task& task, std::uint32_t index, std::size_t filled) {
   const bool completes = filled == task.plan.values[index].bytes && !value.complete;
   if (completes) value.complete = true;
   for (const std::uint32_t user : value.used_by) combine(task, user);
-  if (completes) end_part(task);
+  if (!completes) return;
+  if (--task.incomplete == 0 && task.stages != nullptr) due_.push_back(task.key);
+  end_part(task);
 }
 
 void PeerEngine::combine(Task& task, std::uint32_t index) {
@@ -261,7 +298,9 @@ void PeerEngine::combine(Task& task, std::uint32_t index) {
   for (const std::uint32_t operand : planned.operands) {
     operands.push_back(task.plan.values[operand].memory + value.filled);
   }
-  if (ready > value.filled) {
+  if (planned.take && ready > value.filled) {
+    planned.take(value.filled, {operands.front(), ready - value.filled});
+  } else if (ready > value.filled) {
     reduce_elements(request.kind, planned.reduction, operands, options_.world_size,
                     planned.memory + value.filled, (ready - value.filled) / element);
   }

@@ -143,7 +143,6 @@ class PeerEngine {
     std::size_t filled = 0;
     bool complete = false;
     std::vector<std::uint32_t> used_by;  // values
-    std::vector<std::uint32_t> sent_by;  // sends
   };
   struct Send {
     std::size_t sent = 0;
@@ -159,11 +158,13 @@ class PeerEngine {
   struct Task {
     TaskKey key;
     std::shared_ptr<PeerOperation> operation;
-    Frame frame;  // the common part of its messages
-    PeerPlan plan;
+    Frame frame;                         // the common part of its messages
+    std::unique_ptr<PlanStages> stages;  // null: none follows the plan
+    PeerPlan plan;                       // of all stages so far
     std::vector<Value> values;
     std::vector<Send> sends;
-    std::size_t left = 0;  // values and sends
+    std::size_t left = 0;        // values and sends, and one while stages may follow
+    std::size_t incomplete = 0;  // values
     SteadyTime deadline{};
     SteadyTime ask_at{};
     std::optional<SteadyTime> asked_at;
@@ -230,7 +231,9 @@ class PeerEngine {
   // Operations.
   void begin_waiting();
   void begin(std::shared_ptr<PeerOperation> operation);
-  void begin_values(Task& task);
+  void begin_stage(Task& task);
+  bool begin_due_stages();
+  void begin_values(Task& task, PeerPlan plan);
   void begin_send(Task& task, std::uint32_t index);
   void begin_receive(Task& task, std::uint32_t index);
   void begin_transfer_in(Task& task);
@@ -330,6 +333,7 @@ class PeerEngine {
   std::set<std::pair<SteadyTime, std::uint64_t>> must_begin_by_;
   std::set<TaskKey> held_up_;  // tasks that have late ranks
   LateRanks late_;
+  std::vector<TaskKey> due_;     // tasks whose next stage can begin
   std::size_t collectives_ = 0;  // among the tasks
   // Until it is in one of these: there may be no memory for that, and no operation may get lost.
   std::shared_ptr<PeerOperation> coming_;

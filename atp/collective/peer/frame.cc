@@ -5,6 +5,8 @@
 namespace atp {
 namespace {
 
+constexpr int kHashBits = 24;
+
 std::string_view root_word(Collective call) {
   switch (call) {
     case Collective::kBroadcast:
@@ -15,16 +17,39 @@ std::string_view root_word(Collective call) {
   }
 }
 
+// The format of a sum by the rule of numbers and a hash of its segments: in both all ranks must
+// agree. 0: by no rule.
+std::uint32_t rule_of(const CollectiveRequest& request) {
+  if (!request.format) return 0;
+  std::uint32_t hash = 0x811c9dc5U;  // FNV-1a over words
+  for (const std::size_t length : request.segments) {
+    hash = (hash ^ static_cast<std::uint32_t>(length)) * 0x01000193U;
+  }
+  return (static_cast<std::uint32_t>(*request.format) + 1) << kHashBits | hash >> (32 - kHashBits);
+}
+
+std::string_view format_words(const Frame& frame) {
+  if (frame.call != Collective::kAllReduce || frame.root == 0) return "";
+  switch (static_cast<NumberFormat>((frame.root >> kHashBits) - 1)) {
+    case NumberFormat::kBlocksInt16: return ", int16 on the wire";
+    case NumberFormat::kExact: return ", exact";
+    default: return "";
+  }
+}
+
+std::uint32_t root_of(const CollectiveRequest& request) {
+  if (is_transfer(request.call)) return request.tag;
+  if (request.call == Collective::kAllReduce) return rule_of(request);
+  return root_word(request.call).empty() ? 0 : static_cast<std::uint32_t>(request.root);
+}
+
 }  // namespace
 
 Frame frame_of(const CollectiveRequest& request, std::uint64_t number) {
-  const bool has_root = !root_word(request.call).empty();
   return {.call = request.call,
           .type = request.type,
           .reduction = request.reduction,
-          .root = is_transfer(request.call)
-                      ? request.tag
-                      : static_cast<std::uint32_t>(has_root ? request.root : 0),
+          .root = root_of(request),
           .number = number,
           .total = total_bytes(request)};
 }
@@ -61,7 +86,7 @@ std::string describe(const Frame& frame, const Wording& wording) {
   if (frame.total == 0) text += " for a rank";
   const std::string type =
       wording.type_name != nullptr ? wording.type_name(frame.type) : std::to_string(frame.type);
-  return text + " of " + type + ")";
+  return text.append(" of ").append(type).append(format_words(frame)) + ")";
 }
 
 bool match(const Frame& one, const Frame& other) {

@@ -40,7 +40,7 @@ struct Frame {
   Collective call = Collective::kBarrier;
   std::uint8_t type = 0;
   ElementReduction reduction = ElementReduction::kNone;
-  std::uint32_t root = 0;    // or a transfer's tag
+  std::uint32_t root = 0;    // or a transfer's tag, or a sum's rule (rule_of() in frame.cc)
   std::uint32_t part = 0;    // of an operation's messages between two ranks
   std::uint64_t number = 0;  // of the operation; of a transfer, among those that its sender began
   std::uint64_t total = 0;   // bytes of the operation's tensor, if the same on all ranks

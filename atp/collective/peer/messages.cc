@@ -246,13 +246,16 @@ void PeerEngine::hear_ready(std::size_t rank, const Frame& frame) {
     if (!key.is_transfer && !has_ended(key.number)) peer.early_ready.insert(key);
     return;
   }
-  for (std::uint32_t s = 0; s < task->plan.sends.size(); ++s) {
+  // The latest stage is at the end.
+  for (auto s = static_cast<std::uint32_t>(task->sends.size()); s-- > 0;) {
     const PlannedSend& planned = task->plan.sends[s];
     if (planned.to != rank || planned.part != key.part) continue;
     const std::size_t bytes = task->plan.values[planned.value].bytes;
     if (check_match(rank, frame, *task, bytes, planned.part)) permit(*task, s);
     return;
   }
+  // This rank has not begun the stage.
+  if (task->stages != nullptr) return void(peer.early_ready.insert(key));
   // It waits for a message that this rank will not send, so only the calls can be compared.
   Frame mine = task->frame;
   mine.bytes = task->plan.values.empty() ? 0 : task->plan.values.front().bytes;

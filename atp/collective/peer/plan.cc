@@ -6,6 +6,8 @@
 
 #include "atp/base/check.h"
 #include "atp/collective/peer/frame.h"
+#include "atp/collective/peer/number_stages.h"
+#include "atp/collective/peer/plan_builder.h"
 
 namespace atp {
 namespace {
@@ -16,16 +18,12 @@ constexpr std::size_t kChainFrom = 128 << 10;
 constexpr std::size_t kChainPerRank = 16 << 10;
 // A ring takes as many steps as there are ranks, so its blocks must be worth them.
 constexpr std::size_t kRingBlock = kSentAtOnceBytes;
-// Up to this many ranks send directly to each other, which takes a connection with every rank.
-constexpr std::size_t kDirectRanks = 16;
 constexpr std::size_t kGatheredSum = 8 << 10;
 
-using Ref = std::uint32_t;
-
-class Planner {
+class Planner : private PlanBuilder {
  public:
   Planner(const CollectiveRequest& request, std::size_t rank, std::size_t ranks)
-      : request_(request), rank_(rank), ranks_(ranks) {}
+      : PlanBuilder(rank, ranks), request_(request), rank_(rank), ranks_(ranks) {}
 
   PeerPlan plan() {
     switch (request_.call) {
@@ -42,56 +40,17 @@ class Planner {
       case Collective::kSend: send(request_.root, 0, given(request_.inputs.front())); break;
       case Collective::kReceive: receive(request_.root, 0, request_.outputs.front()); break;
     }
-    return std::move(plan_);
+    return take();
   }
 
  private:
-  // Helpers that add to the graph.
-  Ref add(PlannedValue value) {
-    plan_.values.push_back(std::move(value));
-    return static_cast<Ref>(plan_.values.size() - 1);
-  }
-  Ref given(ConstBytes bytes) {
-    return add({.origin = PlannedValue::Origin::kGiven,
-                .memory = const_cast<std::byte*>(bytes.data()),
-                .bytes = bytes.size()});
-  }
-  Ref receive(std::size_t from, std::uint32_t part, Bytes to, bool is_eager = false) {
-    return add({.origin = PlannedValue::Origin::kReceived,
-                .memory = to.data(),
-                .bytes = to.size(),
-                .from = from,
-                .part = part,
-                .is_eager = is_eager});
-  }
   Ref combine(std::vector<Ref> operands, Bytes to) {
-    return add({.origin = PlannedValue::Origin::kCombined,
-                .memory = to.data(),
-                .bytes = to.size(),
-                .operands = std::move(operands),
-                .reduction = request_.reduction});
-  }
-  void send(std::size_t to, std::uint32_t part, Ref value, bool is_eager = false) {
-    plan_.sends.push_back({to, part, value, is_eager});
-  }
-  // Part 0 of an exchange between all ranks. (A rank that only sends would end before it could
-  // notice that its receiver is gone.)
-  void send_given(std::size_t to, Ref value) { send(to, 0, value, true); }
-  Ref receive_given(std::size_t from, Bytes to) { return receive(from, 0, to, true); }
-  Bytes scratch(std::size_t bytes) {
-    plan_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-    return {plan_.scratch.back().get(), bytes};
+    return PlanBuilder::combine(request_.reduction, std::move(operands), to);
   }
   // Copies this rank's own block, which needs no message.
   void keep(ConstBytes from, Bytes to) {
     if (!from.empty() && from.data() != to.data())
       std::memmove(to.data(), from.data(), from.size());
-  }
-
-  // Visits the other ranks in an order in which no rank is everybody's first.
-  template <class Act>
-  void for_others(Act&& act) {
-    for (std::size_t i = 1; i < ranks_; ++i) act((rank_ + i) % ranks_);
   }
 
   // Trees: ranks are numbered from the root on.
@@ -139,10 +98,10 @@ class Planner {
     if (is_root) {
       sum = combine(std::move(operands), request_.outputs.front());
     } else if (operands.size() > 1) {
-      sum = combine(std::move(operands), scratch(own.size()));
       // The root divides.
-      ElementReduction& how = plan_.values[sum].reduction;
-      if (how == ElementReduction::kAverage) how = ElementReduction::kSum;
+      const bool averages = request_.reduction == ElementReduction::kAverage;
+      sum = PlanBuilder::combine(averages ? ElementReduction::kSum : request_.reduction,
+                                 std::move(operands), scratch(own.size()));
     }
     if (!is_root) send(parent(own.size()), 0, sum);
   }
@@ -169,7 +128,7 @@ class Planner {
     keep(own, request_.outputs[rank_]);
     const Ref value = given(own);
     if (ranks_ > kDirectRanks || fills_a_ring(bytes_of(request_.outputs))) {
-      return pass_around(value, 0, request_.outputs);
+      return pass_around(value, 0, [&](std::size_t b) { return request_.outputs[b]; });
     }
     for_others([&](std::size_t other) {
       send_given(other, value);
@@ -177,11 +136,9 @@ class Planner {
     });
   }
 
-  // Rings: each rank sends to the next one only, first of its own and then what came in.
-  std::size_t next() const { return (rank_ + 1) % ranks_; }
-  std::size_t before() const { return (rank_ + ranks_ - 1) % ranks_; }
   bool fills_a_ring(std::size_t bytes) const { return ranks_ > 2 && bytes / ranks_ > kRingBlock; }
   bool adds_around(std::size_t bytes) const {
+    if (request_.order == SumOrder::kAroundRing && ranks_ > 1) return true;
     return fills_a_ring(bytes) && is_any_order(request_.kind, request_.reduction);
   }
   template <class Block>
@@ -191,27 +148,18 @@ class Planner {
     return sum;
   }
 
-  // Gives this rank's block to all, and takes theirs; `part` is the first one of its messages.
-  void pass_around(Ref own, std::uint32_t part, const std::vector<Bytes>& blocks) {
-    for (std::size_t step = 0; step + 1 < ranks_; ++step, ++part) {
-      send(next(), part, own);
-      own = receive(before(), part, blocks[(before() + ranks_ - step) % ranks_]);
-    }
-  }
-
-  // Adds this rank's blocks to the sums that pass by. Block b starts at the rank after b and ends
-  // at b. Returns this rank's sum, which is in `sums`; an empty one may be anywhere.
-  Ref add_around(const std::vector<ConstBytes>& blocks, const std::vector<Bytes>& sums) {
-    ATP_CHECK(request_.reduction != ElementReduction::kAverage);  // it would divide at each step
-    Ref sum = given(blocks[before()]);
-    for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
-      send(next(), step, sum);
-      const std::size_t b = (rank_ + 2 * ranks_ - 2 - step) % ranks_;
-      const Bytes partial = scratch(blocks[b].size());
-      sum = combine({receive(before(), step, partial), given(blocks[b])},
-                    sums[b].empty() ? partial : sums[b]);
-    }
-    return sum;
+  // Adds this rank's blocks to the sums that pass by; those that go on are in `sums`, and an empty
+  // one may be anywhere.
+  Ref add_blocks_around(const std::vector<ConstBytes>& blocks, const std::vector<Bytes>& sums) {
+    return add_around(
+        given(blocks[before()]), [&](std::size_t b) { return blocks[b].size(); },
+        [&](std::size_t b, Ref incoming) {
+          const Bytes to = sums[b].empty() ? scratch(blocks[b].size()) : sums[b];
+          // The last one divides.
+          const bool averages = request_.reduction == ElementReduction::kAverage && b != rank_;
+          return PlanBuilder::combine(averages ? ElementReduction::kSum : request_.reduction,
+                                      {incoming, given(blocks[b])}, to);
+        });
   }
 
   void all_to_all() {
@@ -236,7 +184,7 @@ class Planner {
     if (adds_around(bytes_of(request_.inputs))) {
       std::vector<Bytes> sums(ranks_);
       sums[rank_] = request_.outputs.front();
-      add_around(request_.inputs, sums);
+      add_blocks_around(request_.inputs, sums);
       return;
     }
     for_others([&](std::size_t other) { send_given(other, given(request_.inputs[other])); });
@@ -254,7 +202,8 @@ class Planner {
 
   void all_reduce() {
     const Bytes tensor = request_.outputs.front();
-    if (tensor.size() <= kGatheredSum && ranks_ <= kDirectRanks) {
+    const bool is_small = tensor.size() <= kGatheredSum && ranks_ <= kDirectRanks;
+    if (is_small && request_.order == SumOrder::kByRanks) {
       // Send from a copy: the result may overwrite the tensor before the last rank has taken it.
       const Bytes copy = scratch(tensor.size());
       keep(tensor, copy);
@@ -267,8 +216,9 @@ class Planner {
       // In place: a value arrives in a block only after what this rank sent of it has gone around.
       std::vector<Bytes> blocks(ranks_);
       for (std::size_t b = 0; b < ranks_; ++b) blocks[b] = block(tensor, b);
-      const Ref sum = add_around({blocks.begin(), blocks.end()}, blocks);
-      return pass_around(sum, static_cast<std::uint32_t>(ranks_), blocks);
+      const Ref sum = add_blocks_around({blocks.begin(), blocks.end()}, blocks);
+      return pass_around(sum, static_cast<std::uint32_t>(ranks_),
+                         [&](std::size_t b) { return blocks[b]; });
     }
     // In place: a rank sends its sum only after it has received everything that went into it.
     for_others([&](std::size_t other) { send_given(other, given(block(tensor, other))); });
@@ -305,13 +255,18 @@ class Planner {
   const CollectiveRequest& request_;
   const std::size_t rank_;
   const std::size_t ranks_;
-  PeerPlan plan_;
 };
 
 }  // namespace
 
 PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   return Planner(request, rank, ranks).plan();
+}
+
+std::unique_ptr<PlanStages> make_stages(const CollectiveRequest& request, std::size_t rank,
+                                        std::size_t ranks) {
+  if (!request.format || ranks == 1 || request.outputs.front().empty()) return nullptr;
+  return std::make_unique<NumberStages>(request, rank, ranks);
 }
 
 }  // namespace atp

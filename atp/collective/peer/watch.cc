@@ -333,6 +333,7 @@ void PeerEngine::fail(const std::string& why, FailureKind kind) {
   }
   tasks_.clear();
   agenda_.clear();
+  due_.clear();
   held_up_.clear();
   for (auto& [number, operation] : waiting_) refuse(std::move(operation));
   waiting_.clear();

@@ -72,6 +72,14 @@ class TestingPeers {
   std::vector<Endpoint> addresses_;
 };
 
+inline std::uint64_t count_of(const Peers& peers, std::string_view name) {
+  for (const auto& [counter, value] : peers.counters()) {
+    if (counter == name) return value;
+  }
+  ADD_FAILURE() << "no counter " << name;
+  return 0;
+}
+
 inline std::string text_of(const Status& status) {
   return status.ok() ? "ok" : status.error().message;
 }

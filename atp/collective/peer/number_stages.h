@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "atp/collective/ring/exact_gather.h"
-#include "atp/collective/ring/stages.h"
+#include "atp/collective/peer/exact_gather.h"
+#include "atp/collective/peer/plan_builder.h"
 #include "atp/core/worker/block_codec.h"
 
 // An all-reduce of float32 by the rule of numbers (docs/inside/protocol §5), with the same bits as
@@ -21,43 +21,40 @@
 
 namespace atp {
 
-class NumberStages final : public Stages {
+class NumberStages final : public PlanStages {
  public:
-  // `scratch`: scratch_bytes(), aligned to 8 bytes.
-  NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks, Bytes scratch)
-      : NumberStages(request, rank, ranks, scratch, Places(request, ranks)) {}
-  static std::size_t scratch_bytes(const RingRequest& request, std::size_t ranks);
+  // The request outlives it, and has a format.
+  NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks)
+      : NumberStages(request, rank, ranks, Places(request, ranks)) {}
 
-  std::optional<Schedule> next() override;
-  bool has_more() const override;
+  std::optional<PeerPlan> next() override;
 
  private:
   // The parts of the scratch.
   struct Places {
-    Places(const RingRequest& request, std::size_t ranks);
+    Places(const CollectiveRequest& request, std::size_t ranks);
     std::size_t exponents = 0;  // the agreed ones, after those that are sent
     std::size_t rest = 0;       // 16-bit sums, or gathered floats
     std::size_t end = 0;
   };
   enum class Stage : std::uint8_t { kNone, kExponents, kFloats, kIntegers };
 
-  NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks, Bytes scratch,
+  NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
                const Places& places);
-  Schedule exponents();
+  PeerPlan exponents();
   void agree_on_exponents();
-  Schedule integers();
-  Schedule::Step step_adding(std::size_t share);
-  Schedule::Step step_storing(std::size_t share);
+  PeerPlan integers();
   void add_to(std::size_t begin, ConstBytes incoming, bool is_last);
 
-  bool is_narrow() const { return request_.format == NumberFormat::kBlocksInt16; }
+  bool is_narrow() const { return *request_.format == NumberFormat::kBlocksInt16; }
   std::size_t share_begin(std::size_t share) const;
   std::uint8_t* sums(std::size_t value) const;  // the place of the value's sum
   Bytes sums_of(std::size_t share) const;
 
-  const RingRequest& request_;
+  const CollectiveRequest& request_;
   const std::size_t rank_;
   const std::size_t ranks_;
+  const std::unique_ptr<std::byte[]> scratch_;
   std::byte* const tensor_;
   const float divisor_;
   const BlockLayout layout_;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "atp/collective/ring/schedule.h"
+#include "atp/collective/peer/plan.h"
 
 // Sums of float32 that are exact and rounded once (docs/inside/protocol §5, *Exact*): every rank
 // gathers the values of all and adds them up. It does so in stages, which bounds the memory.
@@ -23,8 +23,9 @@ class ExactGather {
 
   // Sums what the last stage has gathered. Returns the next stage, or nothing if everything is
   // summed.
-  std::optional<Schedule> next();
-  bool has_more() const { return range_ < ranges_.size(); }
+  std::optional<PeerPlan> next();
+  // The number of the first message of whatever follows the stages so far.
+  std::uint32_t next_part() const;
 
  private:
   struct Range {
@@ -33,7 +34,8 @@ class ExactGather {
     std::size_t length() const { return end - begin; }
   };
   void choose();
-  Schedule gather();
+  bool has_more() const { return range_ < ranges_.size(); }
+  PeerPlan gather();
   void sum();
   std::uint8_t* row(std::size_t rank) const;
 

@@ -1,5 +1,5 @@
-// Builds the schedule of each stage, and the functions that combine integers in it.
-#include "atp/collective/ring/number_stages.h"
+// Builds the plan of each stage, and the functions that combine integers in it.
+#include "atp/collective/peer/number_stages.h"
 
 #include <algorithm>
 #include <array>
@@ -19,18 +19,16 @@ const std::uint8_t* wire(const std::byte* bytes) {
   return reinterpret_cast<const std::uint8_t*>(bytes);
 }
 
-std::size_t values_of(const RingRequest& request) {
-  std::size_t bytes = 0;
-  for (const Bytes& block : request.outputs) bytes += block.size();
-  return bytes / sizeof(float);
+std::size_t values_of(const CollectiveRequest& request) {
+  return request.outputs.front().size() / sizeof(float);
 }
 
-BlockLayout layout_of(const RingRequest& request) {
+BlockLayout layout_of(const CollectiveRequest& request) {
   return request.segments.empty() ? BlockLayout(values_of(request)) : BlockLayout(request.segments);
 }
 
-bool is_exact(const RingRequest& request, std::size_t ranks) {
-  return request.format == NumberFormat::kExact ||
+bool is_exact(const CollectiveRequest& request, std::size_t ranks) {
+  return *request.format == NumberFormat::kExact ||
          values_of(request) <= small_operation_values(ranks);
 }
 
@@ -47,36 +45,34 @@ void combine(std::uint8_t kind, const std::uint8_t* incoming, const std::uint8_t
 
 }  // namespace
 
-NumberStages::Places::Places(const RingRequest& request, std::size_t ranks) {
+NumberStages::Places::Places(const CollectiveRequest& request, std::size_t ranks) {
   const std::size_t values = values_of(request);
   const bool has_exponents = !is_exact(request, ranks);
   if (has_exponents) {
     exponents = (sizeof(std::int16_t) * layout_of(request).blocks() + 7) / 8 * 8;
     rest = 2 * exponents;
   }
-  const bool is_narrow = has_exponents && request.format == NumberFormat::kBlocksInt16;
+  const bool is_narrow = has_exponents && *request.format == NumberFormat::kBlocksInt16;
   end = rest +
         (is_narrow ? sizeof(std::int16_t) * values : ExactGather::scratch_bytes(values, ranks));
 }
 
-std::size_t NumberStages::scratch_bytes(const RingRequest& request, std::size_t ranks) {
-  return Places(request, ranks).end;
-}
-
-NumberStages::NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks,
-                           Bytes scratch, const Places& places)
+NumberStages::NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
+                           const Places& places)
     : request_(request),
       rank_(rank),
       ranks_(ranks),
-      tensor_(request.outputs[0].data()),
-      divisor_(request.reduction == Reduction::kAverage ? static_cast<float>(ranks) : 1.0F),
+      scratch_(std::make_unique_for_overwrite<std::byte[]>(places.end)),
+      tensor_(request.outputs.front().data()),
+      divisor_(request.reduction == ElementReduction::kAverage ? static_cast<float>(ranks) : 1.0F),
       layout_(layout_of(request)),
       is_exact_(is_exact(request, ranks)),
-      sent_exponents_(reinterpret_cast<std::uint8_t*>(scratch.data())),
-      exponents_(reinterpret_cast<std::int16_t*>(scratch.data() + places.exponents),
+      sent_exponents_(reinterpret_cast<std::uint8_t*>(scratch_.get())),
+      exponents_(reinterpret_cast<std::int16_t*>(scratch_.get() + places.exponents),
                  is_exact_ ? 0 : layout_.blocks()),
       narrow_sums_(sent_exponents_ + places.rest),
-      floats_(rank, ranks, tensor_, divisor_, scratch.first(places.end).subspan(places.rest)),
+      floats_(rank, ranks, tensor_, divisor_,
+              Bytes(scratch_.get(), places.end).subspan(places.rest)),
       codec_(kType, ranks, is_narrow() ? NumberFormat::kBlocksInt16 : NumberFormat::kBlocks,
              layout_, exponents_) {
   if (!is_exact_) return;
@@ -84,11 +80,7 @@ NumberStages::NumberStages(const RingRequest& request, std::size_t rank, std::si
   stage_ = Stage::kFloats;
 }
 
-bool NumberStages::has_more() const {
-  return is_exact_ ? floats_.has_more() : stage_ != Stage::kIntegers;
-}
-
-std::optional<Schedule> NumberStages::next() {
+std::optional<PeerPlan> NumberStages::next() {
   if (stage_ == Stage::kNone) {
     stage_ = Stage::kExponents;
     return exponents();
@@ -98,14 +90,14 @@ std::optional<Schedule> NumberStages::next() {
     stage_ = Stage::kFloats;
   }
   if (stage_ == Stage::kFloats) {
-    if (auto schedule = floats_.next()) return schedule;
+    if (auto plan = floats_.next()) return plan;
     stage_ = Stage::kIntegers;
     if (!is_exact_) return integers();
   }
   return std::nullopt;
 }
 
-Schedule NumberStages::exponents() {
+PeerPlan NumberStages::exponents() {
   const std::size_t blocks = layout_.blocks();
   write_exponents(kType, layout_, 0, blocks, tensor_, sent_exponents_);
   const auto place = [this, blocks](std::size_t share) {
@@ -113,22 +105,18 @@ Schedule NumberStages::exponents() {
     const std::size_t end = blocks * (share + 1) / ranks_;
     return std::as_writable_bytes(std::span(sent_exponents_ + 2 * begin, 2 * (end - begin)));
   };
-  Schedule schedule{.first = place(first_block(rank_, ranks_)), .element = 2};
-  append_reduce_scatter(
-      rank_, ranks_,
-      [&](std::size_t share) -> Schedule::Step {
+  PlanBuilder plan(rank_, ranks_);
+  const auto largest = plan.add_around(
+      plan.given(place(plan.before())), [&](std::size_t share) { return place(share).size(); },
+      [&](std::size_t share, PlanBuilder::Ref incoming) {
         const Bytes to = place(share);
-        return {.to = to, .take = [to](std::size_t offset, ConstBytes incoming) {
-                  auto* largest = reinterpret_cast<std::uint8_t*>(to.data() + offset);
-                  combine(ATP_KIND_EXPONENTS, wire(incoming.data()), largest, largest,
-                          incoming.size());
-                }};
-      },
-      schedule);
-  append_all_gather(
-      rank_, ranks_, [&](std::size_t share) { return Schedule::Step{.to = place(share)}; },
-      schedule);
-  return schedule;
+        return plan.make(incoming, to, [to](std::size_t offset, ConstBytes theirs) {
+          auto* own = reinterpret_cast<std::uint8_t*>(to.data() + offset);
+          combine(ATP_KIND_EXPONENTS, wire(theirs.data()), own, own, theirs.size());
+        });
+      });
+  plan.pass_around(largest, static_cast<std::uint32_t>(ranks_), place);
+  return plan.take();
 }
 
 void NumberStages::agree_on_exponents() {
@@ -141,37 +129,39 @@ void NumberStages::agree_on_exponents() {
   }
 }
 
-Schedule NumberStages::integers() {
-  const std::size_t share = first_block(rank_, ranks_);
-  const std::size_t end = share_begin(share) + request_.outputs[share].size() / sizeof(float);
+PeerPlan NumberStages::integers() {
+  PlanBuilder plan(rank_, ranks_, floats_.next_part());
+  const std::size_t end = share_begin(plan.before() + 1);
   Piece own;
   const std::size_t most = own.size() / codec_.lane_bytes();
-  for (std::size_t at = share_begin(share); at < end; at += most) {
+  for (std::size_t at = share_begin(plan.before()); at < end; at += most) {
     const std::size_t count = std::min(most, end - at);
     codec_.write(at, at + count, BlockCodec::As::kIntegers, tensor_, own.data());
     std::memcpy(sums(at), own.data(), count * codec_.lane_bytes());
   }
-  Schedule schedule{.first = sums_of(share), .element = codec_.lane_bytes()};
-  append_reduce_scatter(
-      rank_, ranks_, [this](std::size_t of) { return step_adding(of); }, schedule);
-  append_all_gather(rank_, ranks_, [this](std::size_t of) { return step_storing(of); }, schedule);
-  return schedule;
-}
-
-Schedule::Step NumberStages::step_adding(std::size_t share) {
-  return {.to = sums_of(share), .take = [this, share](std::size_t offset, ConstBytes incoming) {
-            add_to(share_begin(share) + offset / codec_.lane_bytes(), incoming, share == rank_);
-          }};
-}
-
-Schedule::Step NumberStages::step_storing(std::size_t share) {
-  if (!is_narrow()) return {.to = sums_of(share)};
-  return {.to = sums_of(share), .take = [this, share](std::size_t offset, ConstBytes incoming) {
-            const std::size_t begin = share_begin(share) + offset / codec_.lane_bytes();
-            const std::size_t end = begin + incoming.size() / codec_.lane_bytes();
-            std::memcpy(sums(begin), incoming.data(), incoming.size());
-            codec_.read(begin, end, divisor_, wire(incoming.data()), tensor_);
-          }};
+  const auto value_at = [this](std::size_t share, std::size_t offset) {
+    return share_begin(share) + offset / codec_.lane_bytes();
+  };
+  const auto sum = plan.add_around(
+      plan.given(sums_of(plan.before())), [this](std::size_t of) { return sums_of(of).size(); },
+      [&](std::size_t share, PlanBuilder::Ref incoming) {
+        return plan.make(incoming, sums_of(share),
+                         [this, share, value_at](std::size_t offset, ConstBytes theirs) {
+                           add_to(value_at(share, offset), theirs, share == rank_);
+                         });
+      });
+  plan.pass_around(
+      sum, static_cast<std::uint32_t>(ranks_), [this](std::size_t of) { return sums_of(of); },
+      [&](std::size_t share, PlanBuilder::Ref finished) {
+        if (!is_narrow()) return;
+        plan.make(finished, sums_of(share),
+                  [this, share, value_at](std::size_t offset, ConstBytes sums) {
+                    const std::size_t begin = value_at(share, offset);
+                    codec_.read(begin, begin + sums.size() / codec_.lane_bytes(), divisor_,
+                                wire(sums.data()), tensor_);
+                  });
+      });
+  return plan.take();
 }
 
 // The last addition makes the result; in 32 bits it takes the sum's place.
@@ -192,7 +182,8 @@ void NumberStages::add_to(std::size_t begin, ConstBytes incoming, bool is_last) 
 }
 
 std::size_t NumberStages::share_begin(std::size_t share) const {
-  return static_cast<std::size_t>(request_.outputs[share].data() - tensor_) / sizeof(float);
+  const std::size_t values = layout_.values();
+  return values / ranks_ * share + std::min(share, values % ranks_);
 }
 
 std::uint8_t* NumberStages::sums(std::size_t value) const {
@@ -201,7 +192,7 @@ std::uint8_t* NumberStages::sums(std::size_t value) const {
 }
 
 Bytes NumberStages::sums_of(std::size_t share) const {
-  const std::size_t values = request_.outputs[share].size() / sizeof(float);
+  const std::size_t values = share_begin(share + 1) - share_begin(share);
   return std::as_writable_bytes(std::span(sums(share_begin(share)), values * codec_.lane_bytes()));
 }
 

@@ -1,9 +1,10 @@
 // Cuts the ranges to sum into stages, and adds up the rows of each.
-#include "atp/collective/ring/exact_gather.h"
+#include "atp/collective/peer/exact_gather.h"
 
 #include <algorithm>
 #include <array>
 
+#include "atp/collective/peer/plan_builder.h"
 #include "atp/wire/block_values.h"
 #include "atp/wire/exact_sum.h"
 
@@ -34,7 +35,7 @@ void ExactGather::add(std::size_t begin, std::size_t end) {
   if (begin < end) ranges_.push_back({begin, end});
 }
 
-std::optional<Schedule> ExactGather::next() {
+std::optional<PeerPlan> ExactGather::next() {
   sum();
   choose();
   if (gathered_.empty()) return std::nullopt;
@@ -59,7 +60,13 @@ std::uint8_t* ExactGather::row(std::size_t rank) const {
   return reinterpret_cast<std::uint8_t*>(memory_.data()) + half + sizeof(float) * count_ * rank;
 }
 
-Schedule ExactGather::gather() {
+// A stage before it may have had exponents, which went around twice.
+std::uint32_t ExactGather::next_part() const {
+  return static_cast<std::uint32_t>(2 * ranks_ + stages_ * ranks_);
+}
+
+PeerPlan ExactGather::gather() {
+  PlanBuilder plan(rank_, ranks_, next_part());
   ++stages_;
   std::uint8_t* at = row(rank_);
   for (const Range& range : gathered_) {
@@ -69,11 +76,16 @@ Schedule ExactGather::gather() {
   const auto bytes_of_row = [this](std::size_t rank) {
     return std::as_writable_bytes(std::span(row(rank), sizeof(float) * count_));
   };
-  Schedule schedule{.first = bytes_of_row(rank_)};
-  append_all_gather(
-      rank_, ranks_, [&](std::size_t rank) { return Schedule::Step{.to = bytes_of_row(rank)}; },
-      schedule);
-  return schedule;
+  const auto own = plan.given(bytes_of_row(rank_));
+  if (ranks_ > PlanBuilder::kDirectRanks) {
+    plan.pass_around(own, 0, bytes_of_row);
+  } else {
+    plan.for_others([&](std::size_t other) {
+      plan.send_given(other, own);
+      plan.receive_given(other, bytes_of_row(other));
+    });
+  }
+  return plan.take();
 }
 
 // Does not overwrite a row, which may still go out.

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "atp/base/random.h"
-#include "atp/collective/testing/ring.h"
+#include "atp/collective/testing/peers.h"
 #include "atp/sim/reference_numbers.h"
 
-// Every sum of float32 by a ring has the bits that the rule of numbers demands, which are the
+// Every sum of float32 by the rule of numbers has the bits that the rule of numbers demands, which are the
 // network's (docs/inside/protocol §5). Compares with the simulator's second implementation of that
 // page.
 
 namespace atp {
 namespace {
 
-using testing::bytes_of_vector;
 using testing::count_of;
-using testing::TestingRing;
+using testing::TestingPeers;
+using testing::writable;
 using Tensor = std::vector<float>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -134,7 +134,7 @@ std::vector<std::uint32_t> expected(const Sum& sum, std::size_t ranks) {
   std::vector<std::vector<double>> inputs;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     Tensor tensor = tensor_of(sum, rank);
-    inputs.push_back(sim::values_of(DataType::kFloat32, bytes_of_vector(tensor)));
+    inputs.push_back(sim::values_of(DataType::kFloat32, writable(tensor)));
   }
   const OperationSpec spec{.count = sum.values(), .reduction = sum.reduction, .format = sum.format};
   const bool exact =
@@ -150,9 +150,13 @@ std::vector<std::uint32_t> expected(const Sum& sum, std::size_t ranks) {
   return bits;
 }
 
-RingRequest request_of(const Sum& sum, Tensor& tensor, std::size_t ranks) {
-  RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(tensor), ranks);
-  request.reduction = sum.reduction;
+CollectiveRequest request_of(const Sum& sum, Tensor& tensor) {
+  CollectiveRequest request{.call = Collective::kAllReduce,
+                            .kind = ElementKind::kFloat32,
+                            .reduction = sum.reduction == Reduction::kAverage
+                                             ? ElementReduction::kAverage
+                                             : ElementReduction::kSum,
+                            .outputs = {writable(tensor)}};
   request.format = sum.format;
   if (sum.segments.size() > 1) request.segments = sum.segments;
   return request;
@@ -163,17 +167,17 @@ void check_all(const std::vector<Sum>& sums, std::size_t ranks) {
   std::vector<std::vector<std::uint32_t>> results;
   results.reserve(sums.size());
   for (const Sum& sum : sums) results.push_back(expected(sum, ranks));
-  TestingRing(ranks).run([&](std::size_t rank, Ring& ring) {
+  TestingPeers(ranks).run([&](std::size_t rank, Peers& peers) {
     std::vector<Tensor> again;
     for (std::size_t i = 0; i < sums.size(); ++i) {
       Tensor tensor = tensor_of(sums[i], rank);
       again.push_back(tensor);
-      ASSERT_TRUE(ring.submit(request_of(sums[i], tensor, ranks)).wait().ok());
+      ASSERT_TRUE(peers.submit(request_of(sums[i], tensor)).wait().ok());
       ASSERT_EQ(bits_of(tensor), results[i]) << sums[i].name() << ", rank " << rank;
     }
-    std::vector<RingHandle> handles;
+    std::vector<PeerHandle> handles;
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      handles.push_back(ring.submit(request_of(sums[i], again[i], ranks)));
+      handles.push_back(peers.submit(request_of(sums[i], again[i])));
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
       ASSERT_TRUE(handles[i].wait().ok());
@@ -182,12 +186,12 @@ void check_all(const std::vector<Sum>& sums, std::size_t ranks) {
   });
 }
 
-class RingNumbersByRanks : public ::testing::TestWithParam<std::size_t> {};
+class PeerNumbersByRanks : public ::testing::TestWithParam<std::size_t> {};
 
 constexpr NumberFormat kFormats[] = {NumberFormat::kBlocks, NumberFormat::kBlocksInt16,
                                      NumberFormat::kExact};
 
-TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_whatever_the_values_and_however_many) {
+TEST_P(PeerNumbersByRanks, have_the_bits_of_the_rule_whatever_the_values_and_however_many) {
   std::vector<Sum> sums;
   for (const Fill& fill : kFills) {
     for (const std::size_t length : {0U, 1U, 2U, 255U, 256U, 257U, 1024U, 1025U, 4097U}) {
@@ -200,7 +204,7 @@ TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_whatever_the_values_and_how
   check_all(sums, GetParam());
 }
 
-TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_for_long_tensors) {
+TEST_P(PeerNumbersByRanks, have_the_bits_of_the_rule_for_long_tensors) {
   std::vector<Sum> sums;
   for (const Fill& fill : {kFills[0], kFills[1], kFills[10]}) {
     for (const NumberFormat format : kFormats) sums.push_back({fill, {100'003}, {}, format});
@@ -208,7 +212,7 @@ TEST_P(RingNumbersByRanks, have_the_bits_of_the_rule_for_long_tensors) {
   check_all(sums, GetParam());
 }
 
-TEST_P(RingNumbersByRanks, restart_blocks_at_each_tensor_of_one_call) {
+TEST_P(PeerNumbersByRanks, restart_blocks_at_each_tensor_of_one_call) {
   std::vector<Sum> sums;
   for (const Fill& fill : kFills) {
     for (const NumberFormat format : kFormats) {
@@ -219,15 +223,15 @@ TEST_P(RingNumbersByRanks, restart_blocks_at_each_tensor_of_one_call) {
   check_all(sums, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, RingNumbersByRanks, ::testing::Values(1, 2, 3, 4, 8),
+INSTANTIATE_TEST_SUITE_P(ranks, PeerNumbersByRanks, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());
 
 // With so many special values that they are gathered in several stages.
-TEST(RingNumbers, of_a_long_tensor_that_is_special_everywhere_have_the_bits_of_the_rule) {
+TEST(PeerNumbers, of_a_long_tensor_that_is_special_everywhere_have_the_bits_of_the_rule) {
   check_all({{kFills[11], {300'001}}, {kFills[1], {300'001}, {}, NumberFormat::kExact}}, 3);
 }
 
-TEST(RingNumbers, have_the_bytes_of_the_model) {
+TEST(PeerNumbers, have_the_bytes_of_the_model) {
   constexpr std::size_t kRanks = 4;
   constexpr std::size_t kValues = 100'000;
   constexpr std::size_t kBlocks = (kValues + 255) / 256;
@@ -238,16 +242,15 @@ TEST(RingNumbers, have_the_bytes_of_the_model) {
   for (const auto& [format, bytes] : cases) {
     const Sum sum{kFills[1], {kValues}, Reduction::kSum, format};
     std::atomic<std::uint64_t> sent = 0;
-    std::atomic<std::uint64_t> headers = 0;
-    TestingRing(kRanks).run([&](std::size_t rank, Ring& ring) {
+    TestingPeers(kRanks).run([&](std::size_t rank, Peers& peers) {
       Tensor tensor = tensor_of(sum, rank);
-      ASSERT_TRUE(ring.submit(request_of(sum, tensor, kRanks)).wait().ok());
-      ASSERT_TRUE(ring.shutdown().ok());
-      sent += count_of(ring, "ring_bytes_sent");
-      headers += count_of(ring, "ring_header_bytes_sent");
+      ASSERT_TRUE(peers.submit(request_of(sum, tensor)).wait().ok());
+      ASSERT_TRUE(peers.shutdown().ok());
+      sent += count_of(peers, "peer_bytes_sent");
     });
-    EXPECT_EQ(sent, bytes) << sum.name();
-    EXPECT_EQ(headers, kRanks * 32) << sum.name();
+    // And the heads of frames.
+    EXPECT_GE(sent, bytes) << sum.name();
+    EXPECT_LE(sent, bytes + bytes / 50) << sum.name();
   }
 }
 
