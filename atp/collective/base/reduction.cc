@@ -3,180 +3,205 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <complex>
 #include <cstring>
 #include <type_traits>
 
 #include "atp/base/check.h"
 #include "atp/wire/element.h"
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
 
-// How many elements, with their operands, fit the first-level cache.
-constexpr std::size_t kBlock = 512;
+using Operands = std::span<const std::byte* const>;
 
 template <class T>
 struct Plain {
   using Wide = T;
   static constexpr std::size_t kBytes = sizeof(T);
-  static Wide load(const std::byte* at) {
+  ATP_IN_VALUE_LOOP static Wide load(const std::byte* at) {
     T value;
     std::memcpy(&value, at, sizeof value);
     return value;
   }
-  static void store(std::byte* at, Wide value) { std::memcpy(at, &value, sizeof value); }
+  ATP_IN_VALUE_LOOP static void store(std::byte* at, Wide value) {
+    std::memcpy(at, &value, sizeof value);
+  }
 };
 
-struct Truth {
-  using Wide = bool;
-  static constexpr std::size_t kBytes = 1;
-  static Wide load(const std::byte* at) { return *at != std::byte{0}; }
-  static void store(std::byte* at, Wide value) { *at = value ? std::byte{1} : std::byte{0}; }
+// A byte is true unless it is 0.
+struct Truth : Plain<std::uint8_t> {
+  ATP_IN_VALUE_LOOP static Wide load(const std::byte* at) { return *at != std::byte{0} ? 1 : 0; }
 };
 
 template <class Narrow>
 struct Half {
   using Wide = float;
   static constexpr std::size_t kBytes = 2;
-  static Wide load(const std::byte* at) { return Narrow::load(at); }
-  static void store(std::byte* at, Wide value) { Narrow::store(at, value); }
+  ATP_IN_VALUE_LOOP static Wide load(const std::byte* at) { return Narrow::load(at); }
+  ATP_IN_VALUE_LOOP static void store(std::byte* at, Wide value) { Narrow::store(at, value); }
 };
 
+// Integers wrap around as unsigned numbers of at least 32 bits do.
 template <class T>
-constexpr bool kIsComplex = false;
-template <class T>
-constexpr bool kIsComplex<std::complex<T>> = true;
-
-// Signed overflow is undefined, so add as unsigned, which wraps around to the same bits.
-template <class T>
-auto wrapping(T value) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    return static_cast<std::uint64_t>(value);
-  } else {
-    return value;
-  }
+ATP_IN_VALUE_LOOP T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(0U + a + b);
+  return a + b;
 }
 
 template <class T>
-T product(T a, T b) {
-  if constexpr (kIsComplex<T>) {
-    // The plain formula, as in torch: std::complex checks for infinities and calls a library.
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  } else {
-    return static_cast<T>(wrapping(a) * wrapping(b));
-  }
+ATP_IN_VALUE_LOOP T product_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(1U * a * b);
+  return a * b;
+}
+// The plain formula, as in torch: std::complex checks for infinities and calls a library.
+template <class T>
+ATP_IN_VALUE_LOOP std::complex<T> product_of(std::complex<T> a, std::complex<T> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-template <class T>
-bool is_nan(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::isnan(value);
-  } else {
-    return false;
-  }
-}
-
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kSum> /*how*/, T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return a || b;
-  } else {
-    return static_cast<T>(wrapping(a) + wrapping(b));
-  }
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kProduct> /*how*/, T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return a && b;
-  } else {
-    return product(a, b);
-  }
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kMin> /*how*/, T a, T b) {
-  return is_nan(a) || a <= b ? a : b;
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kMax> /*how*/, T a, T b) {
-  return is_nan(a) || a >= b ? a : b;
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kAnd> /*how*/, T a, T b) {
-  return static_cast<T>(a & b);
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kOr> /*how*/, T a, T b) {
-  return static_cast<T>(a | b);
-}
-template <class T>
-T combine(std::integral_constant<ElementReduction, ElementReduction::kXor> /*how*/, T a, T b) {
-  return static_cast<T>(a ^ b);
-}
-
-// The divisor as the value's type.
-template <class T>
-struct RealOf {
-  using Type = T;
-};
-template <class T>
-struct RealOf<std::complex<T>> {
-  using Type = T;
-};
-
-template <class Element, ElementReduction kHow>
-void reduce_block(std::span<const std::byte* const> operands, std::size_t begin, std::size_t count,
-                  std::byte* out, std::size_t divisor) {
-  using Wide = typename Element::Wide;
-  constexpr std::integral_constant<ElementReduction, kHow> kChosen;
-  std::array<Wide, kBlock> sums;
-  const std::byte* first = operands.front() + begin * Element::kBytes;
-  for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(first + i * Element::kBytes);
-  for (const std::byte* operand : operands.subspan(1)) {
-    const std::byte* at = operand + begin * Element::kBytes;
-    for (std::size_t i = 0; i < count; ++i) {
-      sums[i] = combine<Wide>(kChosen, sums[i], Element::load(at + i * Element::kBytes));
-    }
-  }
-  if constexpr (!std::is_integral_v<Wide>) {
-    if (divisor > 1) {
-      const auto real = static_cast<typename RealOf<Wide>::Type>(divisor);
-      for (std::size_t i = 0; i < count; ++i) sums[i] /= real;
-    }
-  }
-  std::byte* to = out + begin * Element::kBytes;
-  for (std::size_t i = 0; i < count; ++i) Element::store(to + i * Element::kBytes, sums[i]);
-}
-
-template <class Element, ElementReduction kHow>
-void reduce_all(std::span<const std::byte* const> operands, std::byte* out, std::size_t count,
-                std::size_t divisor = 1) {
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    reduce_block<Element, kHow>(operands, begin, std::min(kBlock, count - begin), out, divisor);
-  }
-}
-
-template <class Element>
-void reduce_elements_of(ElementReduction reduction, std::span<const std::byte* const> operands,
-                        std::size_t ranks, std::byte* out, std::size_t count) {
-  using Wide = typename Element::Wide;
+template <ElementReduction kHow, class T>
+ATP_IN_VALUE_LOOP T combine(T a, T b) {
   using enum ElementReduction;
-  if (reduction == kSum) return reduce_all<Element, kSum>(operands, out, count);
-  if (reduction == kProduct) return reduce_all<Element, kProduct>(operands, out, count);
-  if constexpr (!kIsComplex<Wide>) {
-    if (reduction == kMin) return reduce_all<Element, kMin>(operands, out, count);
-    if (reduction == kMax) return reduce_all<Element, kMax>(operands, out, count);
-  }
-  if constexpr (std::is_integral_v<Wide>) {
-    if (reduction == kAnd) return reduce_all<Element, kAnd>(operands, out, count);
-    if (reduction == kOr) return reduce_all<Element, kOr>(operands, out, count);
-    if (reduction == kXor) return reduce_all<Element, kXor>(operands, out, count);
+  if constexpr (kHow == kSum) {
+    return sum_of(a, b);
+  } else if constexpr (kHow == kProduct) {
+    return product_of(a, b);
+  } else if constexpr (kHow == kMin || kHow == kMax) {
+    // A NaN wins. Without a branch, so that compilers turn the loops into SIMD.
+    const bool is_nan = a != a;
+    return is_nan | (kHow == kMin ? a <= b : a >= b) ? a : b;
+  } else if constexpr (kHow == kAnd) {
+    return a & b;
+  } else if constexpr (kHow == kOr) {
+    return a | b;
   } else {
-    if (reduction == kAverage) return reduce_all<Element, kSum>(operands, out, count, ranks);
+    return a ^ b;
   }
-  ATP_CHECK(false);
 }
+
+// Functions of their own, so that __restrict tells the compiler that sums and operands do not
+// overlap.
+template <class Element, class Wide = typename Element::Wide>
+ATP_VALUE_LOOP [[gnu::noinline]] void load_first(const std::byte* __restrict first,
+                                                 std::size_t count, Wide* __restrict sums) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(first + i * Element::kBytes);
+}
+
+template <class Element, ElementReduction kHow, class Wide = typename Element::Wide>
+ATP_VALUE_LOOP [[gnu::noinline]] void combine_first(const std::byte* __restrict first,
+                                                    const std::byte* __restrict second,
+                                                    std::size_t count, Wide* __restrict sums) {
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[i] = combine<kHow, Wide>(Element::load(first + i * Element::kBytes),
+                                  Element::load(second + i * Element::kBytes));
+  }
+}
+
+template <class Element, ElementReduction kHow, class Wide = typename Element::Wide>
+ATP_VALUE_LOOP [[gnu::noinline]] void combine_next(const std::byte* __restrict next,
+                                                   std::size_t count, Wide* __restrict sums) {
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[i] = combine<kHow, Wide>(sums[i], Element::load(next + i * Element::kBytes));
+  }
+}
+
+template <class Element, class Wide = typename Element::Wide>
+ATP_VALUE_LOOP [[gnu::noinline]] void store_results(const Wide* __restrict sums, std::size_t count,
+                                                    std::byte* __restrict out) {
+  for (std::size_t i = 0; i < count; ++i) Element::store(out + i * Element::kBytes, sums[i]);
+}
+
+template <class Wide>
+ATP_VALUE_LOOP [[gnu::noinline]] void divide(Wide* __restrict sums, std::size_t count,
+                                             Wide divisor) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] /= divisor;
+}
+
+// Works on as many columns at a time as fit the first-level cache. `divisor`: of an average.
+template <class Element, ElementReduction kHow>
+void reduce_all(Operands operands, std::byte* out, std::size_t count, std::size_t divisor = 1) {
+  using Wide = typename Element::Wide;
+  constexpr std::size_t kColumns = 4096 / sizeof(Wide);
+  std::array<Wide, kColumns> sums;
+  for (std::size_t begin = 0; begin < count; begin += kColumns) {
+    const std::size_t columns = std::min(kColumns, count - begin);
+    const std::size_t offset = begin * Element::kBytes;
+    if (operands.size() == 1) {
+      load_first<Element>(operands[0] + offset, columns, sums.data());
+    } else {
+      combine_first<Element, kHow>(operands[0] + offset, operands[1] + offset, columns,
+                                   sums.data());
+    }
+    for (std::size_t i = 2; i < operands.size(); ++i) {
+      combine_next<Element, kHow>(operands[i] + offset, columns, sums.data());
+    }
+    if constexpr (std::is_floating_point_v<Wide>) {
+      if (divisor > 1) divide(sums.data(), columns, static_cast<Wide>(divisor));
+    }
+    store_results<Element>(sums.data(), columns, out + offset);
+  }
+}
+
+// What a reduction means for a type, with as few loops as possible: an operation on bits does not
+// depend on the size of the numbers, nor a sum or a product on their sign.
+struct Reducer {
+  void truths() const {
+    using enum ElementReduction;
+    if (how == kSum || how == kMax || how == kOr) return reduce_all<Truth, kOr>(from, out, count);
+    if (how == kXor) return reduce_all<Truth, kXor>(from, out, count);
+    if (how != kAverage) return reduce_all<Truth, kAnd>(from, out, count);
+    ATP_CHECK(false);
+  }
+
+  template <class T>
+  void whole_numbers() const {
+    using enum ElementReduction;
+    using Unsigned = Plain<std::make_unsigned_t<T>>;
+    using Byte = Plain<std::uint8_t>;
+    const std::size_t bytes = count * sizeof(T);
+    switch (how) {
+      case kSum: return reduce_all<Unsigned, kSum>(from, out, count);
+      case kProduct: return reduce_all<Unsigned, kProduct>(from, out, count);
+      case kMin: return reduce_all<Plain<T>, kMin>(from, out, count);
+      case kMax: return reduce_all<Plain<T>, kMax>(from, out, count);
+      case kAnd: return reduce_all<Byte, kAnd>(from, out, bytes);
+      case kOr: return reduce_all<Byte, kOr>(from, out, bytes);
+      case kXor: return reduce_all<Byte, kXor>(from, out, bytes);
+      default: ATP_CHECK(false);
+    }
+  }
+
+  template <class Element>
+  void floats() const {
+    using enum ElementReduction;
+    switch (how) {
+      case kSum: return reduce_all<Element, kSum>(from, out, count);
+      case kAverage: return reduce_all<Element, kSum>(from, out, count, ranks);
+      case kProduct: return reduce_all<Element, kProduct>(from, out, count);
+      case kMin: return reduce_all<Element, kMin>(from, out, count);
+      case kMax: return reduce_all<Element, kMax>(from, out, count);
+      default: ATP_CHECK(false);
+    }
+  }
+
+  template <class T>
+  void complex_numbers() const {
+    using enum ElementReduction;
+    if (how == kProduct) return reduce_all<Plain<std::complex<T>>, kProduct>(from, out, count);
+    Reducer parts = *this;
+    parts.count = 2 * count;
+    ATP_CHECK(how == kSum || how == kAverage);
+    parts.floats<Plain<T>>();
+  }
+
+  ElementReduction how;
+  Operands from;
+  std::size_t ranks;
+  std::byte* out;
+  std::size_t count;
+};
 
 bool is_whole_number(ElementKind kind) {
   return kind >= ElementKind::kBool && kind <= ElementKind::kInt64;
@@ -249,33 +274,21 @@ void reduce_elements(ElementKind kind, ElementReduction reduction,
     if (bytes > 0 && operands.front() != out) std::memmove(out, operands.front(), bytes);
     return;
   }
+  const Reducer reducer{reduction, operands, ranks, out, count};
   switch (kind) {
     case ElementKind::kByte: break;
-    case ElementKind::kBool:
-      return reduce_elements_of<Truth>(reduction, operands, ranks, out, count);
-    case ElementKind::kUint8:
-      return reduce_elements_of<Plain<std::uint8_t>>(reduction, operands, ranks, out, count);
-    case ElementKind::kInt8:
-      return reduce_elements_of<Plain<std::int8_t>>(reduction, operands, ranks, out, count);
-    case ElementKind::kInt16:
-      return reduce_elements_of<Plain<std::int16_t>>(reduction, operands, ranks, out, count);
-    case ElementKind::kInt32:
-      return reduce_elements_of<Plain<std::int32_t>>(reduction, operands, ranks, out, count);
-    case ElementKind::kInt64:
-      return reduce_elements_of<Plain<std::int64_t>>(reduction, operands, ranks, out, count);
-    case ElementKind::kFloat16:
-      return reduce_elements_of<Half<element::Float16>>(reduction, operands, ranks, out, count);
-    case ElementKind::kBFloat16:
-      return reduce_elements_of<Half<element::BFloat16>>(reduction, operands, ranks, out, count);
-    case ElementKind::kFloat32:
-      return reduce_elements_of<Plain<float>>(reduction, operands, ranks, out, count);
-    case ElementKind::kFloat64:
-      return reduce_elements_of<Plain<double>>(reduction, operands, ranks, out, count);
-    case ElementKind::kComplex64:
-      return reduce_elements_of<Plain<std::complex<float>>>(reduction, operands, ranks, out, count);
-    case ElementKind::kComplex128:
-      return reduce_elements_of<Plain<std::complex<double>>>(reduction, operands, ranks, out,
-                                                             count);
+    case ElementKind::kBool: return reducer.truths();
+    case ElementKind::kUint8: return reducer.whole_numbers<std::uint8_t>();
+    case ElementKind::kInt8: return reducer.whole_numbers<std::int8_t>();
+    case ElementKind::kInt16: return reducer.whole_numbers<std::int16_t>();
+    case ElementKind::kInt32: return reducer.whole_numbers<std::int32_t>();
+    case ElementKind::kInt64: return reducer.whole_numbers<std::int64_t>();
+    case ElementKind::kFloat16: return reducer.floats<Half<element::Float16>>();
+    case ElementKind::kBFloat16: return reducer.floats<Half<element::BFloat16>>();
+    case ElementKind::kFloat32: return reducer.floats<Plain<float>>();
+    case ElementKind::kFloat64: return reducer.floats<Plain<double>>();
+    case ElementKind::kComplex64: return reducer.complex_numbers<float>();
+    case ElementKind::kComplex128: return reducer.complex_numbers<double>();
   }
   ATP_CHECK(false);
 }
