@@ -80,19 +80,6 @@ ATP_VALUE_LOOP void read_plain(DataType type, Reduction reduction, const std::ui
 
 namespace {
 
-struct Integer {
-  static constexpr std::size_t kBytes = 4;
-  ATP_IN_VALUE_LOOP static std::int32_t key(const std::byte* at, std::int32_t reversed) {
-    std::int32_t value;
-    std::memcpy(&value, at, sizeof value);
-    return value ^ reversed;
-  }
-  ATP_IN_VALUE_LOOP static void store(std::byte* at, std::int32_t key, std::int32_t reversed) {
-    const std::int32_t value = key ^ reversed;
-    std::memcpy(at, &value, sizeof value);
-  }
-};
-
 template <class Element>
 struct Floating {
   static constexpr std::size_t kBytes = Element::kBytes;
@@ -104,20 +91,13 @@ struct Floating {
   }
 };
 
-// Calls act with the functions that turn the type's values into keys and back.
-template <class Act>
-ATP_IN_VALUE_LOOP void with_keys(DataType type, Act&& act) {
-  if (type == DataType::kInt32) return act(Integer{});
-  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA { act(Floating<decltype(of)>{}); });
-}
-
 // Functions of their own, so that __restrict tells the compiler that keys and row do not overlap.
 ATP_VALUE_LOOP [[gnu::noinline]] void take_first_row(DataType type, std::int32_t reversed,
                                                      const std::byte* __restrict row,
                                                      std::size_t count,
                                                      std::int32_t* __restrict keys) {
-  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Key = decltype(of);
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = Floating<decltype(of)>;
     for (std::size_t i = 0; i < count; ++i) keys[i] = Key::key(row + Key::kBytes * i, reversed);
   });
 }
@@ -126,8 +106,8 @@ ATP_VALUE_LOOP [[gnu::noinline]] void take_largest(DataType type, std::int32_t r
                                                    const std::byte* __restrict row,
                                                    std::size_t count,
                                                    std::int32_t* __restrict keys) {
-  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Key = decltype(of);
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = Floating<decltype(of)>;
     for (std::size_t i = 0; i < count; ++i) {
       const std::int32_t key = Key::key(row + Key::kBytes * i, reversed);
       keys[i] = keys[i] > key ? keys[i] : key;
@@ -135,20 +115,11 @@ ATP_VALUE_LOOP [[gnu::noinline]] void take_largest(DataType type, std::int32_t r
   });
 }
 
-ATP_VALUE_LOOP [[gnu::noinline]] void add_integers(const std::byte* __restrict row,
-                                                   std::size_t count,
-                                                   std::int32_t* __restrict keys) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto key = static_cast<std::uint32_t>(Integer::key(row + Integer::kBytes * i, 0));
-    keys[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keys[i]) + key);
-  }
-}
-
 ATP_VALUE_LOOP [[gnu::noinline]] void store_keys(DataType type, std::int32_t reversed,
                                                  const std::int32_t* __restrict keys,
                                                  std::size_t count, std::byte* __restrict to) {
-  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Key = decltype(of);
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = Floating<decltype(of)>;
     for (std::size_t i = 0; i < count; ++i) Key::store(to + Key::kBytes * i, keys[i], reversed);
   });
 }
@@ -156,7 +127,7 @@ ATP_VALUE_LOOP [[gnu::noinline]] void store_keys(DataType type, std::int32_t rev
 }  // namespace
 
 // Works on as many columns at a time as fit the first-level cache.
-void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
+void compare_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
                         std::size_t count, std::byte* to) {
   constexpr std::size_t kColumns = 512;
   const std::int32_t reversed = reversal_of(reduction);
@@ -166,8 +137,7 @@ void combine_plain_rows(DataType type, Reduction reduction, std::span<const std:
     const std::size_t offset = bytes_of(type) * at;
     take_first_row(type, reversed, rows[0] + offset, columns, keys.data());
     for (const std::byte* row : rows.subspan(1)) {
-      is_sum(reduction) ? add_integers(row + offset, columns, keys.data())
-                        : take_largest(type, reversed, row + offset, columns, keys.data());
+      take_largest(type, reversed, row + offset, columns, keys.data());
     }
     store_keys(type, reversed, keys.data(), columns, to + offset);
   }

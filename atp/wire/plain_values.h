@@ -18,9 +18,9 @@ void write_plain(DataType type, Reduction reduction, const std::byte* values, st
 void read_plain(DataType type, Reduction reduction, const std::uint8_t* at, std::size_t count,
                 std::byte* values);
 
-// For a caller that holds the values of all ranks, one row per rank: the result that write_plain(),
-// the lanes' reduction and read_plain() would give. `to` may be one of the rows.
-void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
+// For a caller that holds the floats of all ranks, one row per rank: the maximum or minimum that
+// write_plain(), the lanes' reduction and read_plain() would give. `to` may be one of the rows.
+void compare_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
                         std::size_t count, std::byte* to);
 
 }  // namespace atp

@@ -109,14 +109,12 @@ TEST(Rows, MoreThanABlockStopsTheProcess) {
                "count <= kBlockValues");
 }
 
-TEST(Rows, CombineAsLanesDo) {
+TEST(Rows, AreComparedAsLanesAre) {
   constexpr std::size_t kValues = 1100;
   Random random(7);
-  for (const auto type :
-       {DataType::kInt32, DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
-    for (const auto reduction : {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
-      if (is_sum(reduction) && is_floating(type)) continue;
-      const std::uint8_t kind = is_sum(reduction) ? ATP_KIND_SUM_PLAIN : ATP_KIND_MAX_PLAIN;
+  for (const auto type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
+    for (const auto reduction : {Reduction::kMax, Reduction::kMin}) {
+      const std::uint8_t kind = ATP_KIND_MAX_PLAIN;
       std::vector<std::vector<std::byte>> rows(3);
       std::vector<const std::byte*> at;
       std::vector<std::uint8_t> wire(4 * kValues);
@@ -135,9 +133,9 @@ TEST(Rows, CombineAsLanesDo) {
       std::vector<std::byte> expected(rows.front().size());
       read_plain(type, reduction, wire.data(), kValues, expected.data());
       std::vector<std::byte> combined(expected.size());
-      combine_plain_rows(type, reduction, at, kValues, combined.data());
+      compare_plain_rows(type, reduction, at, kValues, combined.data());
       EXPECT_EQ(combined, expected);
-      combine_plain_rows(type, reduction, at, kValues, rows[1].data());
+      compare_plain_rows(type, reduction, at, kValues, rows[1].data());
       EXPECT_EQ(rows[1], expected);
     }
   }

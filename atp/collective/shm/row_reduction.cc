@@ -1,4 +1,4 @@
-// Chooses for each block of the rows the arithmetic that the network would use, or adds floats.
+// Chooses for each block of the rows the arithmetic that the network would use.
 #include "atp/collective/shm/row_reduction.h"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "atp/wire/block_values.h"
-#include "atp/wire/element.h"
 #include "atp/wire/exact_sum.h"
 #include "atp/wire/lanes.h"
 #include "atp/wire/plain_values.h"
@@ -19,40 +18,25 @@ namespace {
 constexpr std::size_t kLaneBytes = 4;
 using Lanes = std::array<std::uint8_t, kLaneBytes * kBlockValues>;
 
-// Functions of their own, so that __restrict tells the compiler that sums and row do not overlap.
-ATP_VALUE_LOOP [[gnu::noinline]] void load_floats(DataType type, const std::byte* __restrict row,
-                                                  std::size_t count, float* __restrict sums) {
-  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Element = decltype(of);
-    for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(row + Element::kBytes * i);
-  });
+ElementKind kind_of(DataType type) {
+  switch (type) {
+    case DataType::kBFloat16: return ElementKind::kBFloat16;
+    case DataType::kFloat16: return ElementKind::kFloat16;
+    case DataType::kInt32: return ElementKind::kInt32;
+    default: return ElementKind::kFloat32;
+  }
 }
 
-ATP_VALUE_LOOP [[gnu::noinline]] void add_floats(DataType type, const std::byte* __restrict row,
-                                                 std::size_t count, float* __restrict sums) {
-  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Element = decltype(of);
-    for (std::size_t i = 0; i < count; ++i) sums[i] += Element::load(row + Element::kBytes * i);
-  });
-}
-
-ATP_VALUE_LOOP [[gnu::noinline]] void store_floats(DataType type, const float* __restrict sums,
-                                                   std::size_t count, float divisor,
-                                                   std::byte* __restrict to) {
-  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
-    using Element = decltype(of);
-    for (std::size_t i = 0; i < count; ++i) {
-      Element::store(to + Element::kBytes * i, sums[i] / divisor);
-    }
-  });
-}
-
-void sum_as_floats(DataType type, std::span<const std::byte* const> rows, std::size_t count,
-                   float divisor, std::byte* to) {
-  std::array<float, kBlockValues> sums;
-  load_floats(type, rows.front(), count, sums.data());
-  for (const std::byte* row : rows.subspan(1)) add_floats(type, row, count, sums.data());
-  store_floats(type, sums.data(), count, divisor, to);
+// kNone: neither integers nor floats that only one rank gets.
+ElementReduction as_elements(DataType type, Reduction reduction, NumberFormat format,
+                             Recipients recipients) {
+  if (is_floating(type)) {
+    const bool as_floats = recipients == Recipients::kOne && format != NumberFormat::kExact;
+    if (!as_floats || !is_sum(reduction)) return ElementReduction::kNone;
+    return reduction == Reduction::kSum ? ElementReduction::kSum : ElementReduction::kAverage;
+  }
+  if (is_sum(reduction)) return ElementReduction::kSum;
+  return reduction == Reduction::kMax ? ElementReduction::kMax : ElementReduction::kMin;
 }
 
 // The slow paths below convert values to the wire's form and back, as the network does.
@@ -86,15 +70,26 @@ void sum_classes(DataType type, std::span<const std::byte* const> rows, std::siz
 
 }  // namespace
 
+RowReduction::RowReduction(DataType type, Reduction reduction, NumberFormat format, bool small,
+                           const BlockLayout& layout, Recipients recipients)
+    : RowReduction(kind_of(type), as_elements(type, reduction, format, recipients), layout) {
+  type_ = type;
+  reduction_ = reduction;
+  format_ = small ? NumberFormat::kExact : format;
+}
+
 void RowReduction::reduce(std::span<const std::byte* const> rows, std::size_t begin,
                           std::size_t end, std::byte* to) const {
   if (rows.size() == 1) {
     // An empty tensor may have no memory.
-    if (end > begin) std::memmove(to, rows.front(), bytes_of(type_) * (end - begin));
+    if (end > begin) std::memmove(to, rows.front(), bytes_of(kind_) * (end - begin));
     return;
   }
-  if (!is_sum(reduction_) || !is_floating(type_)) {
-    combine_plain_rows(type_, reduction_, rows, end - begin, to);
+  if (how_ != ElementReduction::kNone) {
+    return reduce_elements(kind_, how_, rows, rows.size(), to, end - begin);
+  }
+  if (!is_sum(reduction_)) {
+    compare_plain_rows(type_, reduction_, rows, end - begin, to);
     return;
   }
   std::vector<const std::byte*> at(rows.begin(), rows.end());
@@ -103,10 +98,10 @@ void RowReduction::reduce(std::span<const std::byte* const> rows, std::size_t be
     to += bytes_of(type_) * values;
   };
   const float divisor = reduction_ == Reduction::kAverage ? static_cast<float>(rows.size()) : 1.0F;
-  if (as_floats_ || format_ == NumberFormat::kExact) {
+  if (format_ == NumberFormat::kExact) {
     for (std::size_t value = begin; value < end; value += kBlockValues) {
       const std::size_t count = std::min(kBlockValues, end - value);
-      (as_floats_ ? sum_as_floats : sum_exactly)(type_, at, count, divisor, to);
+      sum_exactly(type_, at, count, divisor, to);
       advance(count);
     }
     return;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "atp/collective/base/reduction.h"
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/number_format.h"
 
@@ -13,10 +14,11 @@
 // since the rows show a block's largest exponent, and nothing travels, so the integers of a block
 // stay in registers and the first-level cache.
 //
-// A sum that only one rank gets, by a reduce-scatter or a reduce, follows another rule: its floats
-// are added as float32, in the order of ranks. No switch adds it and no other rank has to get the
-// same bits, so nothing requires integers, in which a huge value would make all others of its block
-// coarse. (Programs leave padding between tensors uninitialized, DeepSpeed's ZeRO-3 for example.)
+// What the network cannot combine, and a sum that only one rank gets, by a reduce-scatter or a
+// reduce, follow another rule: elements are combined as they are (base/reduction.h), in the order
+// of ranks. No switch adds such floats and no other rank has to get the same bits, so nothing
+// requires integers, in which a huge value would make all others of its block coarse. (Programs
+// leave padding between tensors uninitialized, DeepSpeed's ZeRO-3 for example.)
 
 namespace atp {
 
@@ -24,15 +26,13 @@ enum class Recipients : std::uint8_t { kAll, kOne };
 
 class RowReduction {
  public:
-  // `format`: for a floating-point sum that is not small; not the fixed scale. `layout` must
-  // outlive this object.
+  // By the rule of numbers. `format`: for a floating-point sum that is not small; not the fixed
+  // scale. `layout` must outlive this object.
   RowReduction(DataType type, Reduction reduction, NumberFormat format, bool small,
-               const BlockLayout& layout, Recipients recipients = Recipients::kAll)
-      : type_(type),
-        reduction_(reduction),
-        format_(small ? NumberFormat::kExact : format),
-        as_floats_(recipients == Recipients::kOne && format != NumberFormat::kExact),
-        layout_(layout) {}
+               const BlockLayout& layout, Recipients recipients = Recipients::kAll);
+  // As elements.
+  RowReduction(ElementKind kind, ElementReduction how, const BlockLayout& layout)
+      : kind_(kind), how_(how), layout_(layout) {}
 
   // Combines the operation's values from `begin` to `end`, which must be block boundaries. Each row
   // starts with value `begin`; `to` gets the result and may be one of the rows.
@@ -43,10 +43,11 @@ class RowReduction {
   void sum_block(std::span<const std::byte* const> rows, std::size_t count, float divisor,
                  std::byte* to) const;
 
-  DataType type_;
-  Reduction reduction_;
-  NumberFormat format_;
-  bool as_floats_;
+  ElementKind kind_;
+  ElementReduction how_;  // kNone: the rule of numbers, with these:
+  DataType type_ = DataType::kFloat32;
+  Reduction reduction_ = Reduction::kSum;
+  NumberFormat format_ = NumberFormat::kBlocks;
   const BlockLayout& layout_;
 };
 

@@ -178,6 +178,35 @@ TEST(RowReduction, OneRowIsCopiedWhateverItContains) {
   EXPECT_EQ(std::memcmp(result.data(), rows[0].data(), 1200), 0);
 }
 
+TEST(RowReduction, IntegersWrapAroundAndAreCompared) {
+  const BlockLayout layout(2);
+  using Integers = std::vector<std::int32_t>;
+  const Integers a = {std::numeric_limits<std::int32_t>::max(), -3};
+  const Integers b = {2, -5};
+  const std::vector<const std::byte*> rows = {reinterpret_cast<const std::byte*>(a.data()),
+                                              reinterpret_cast<const std::byte*>(b.data())};
+  const auto reduced = [&](Reduction how) {
+    const RowReduction reduction(DataType::kInt32, how, NumberFormat::kBlocks, false, layout);
+    Integers result(2);
+    reduction.reduce(rows, 0, 2, reinterpret_cast<std::byte*>(result.data()));
+    return result;
+  };
+  EXPECT_EQ(reduced(Reduction::kSum), (Integers{std::numeric_limits<std::int32_t>::min() + 1, -8}));
+  EXPECT_EQ(reduced(Reduction::kMax), (Integers{a[0], -3}));
+  EXPECT_EQ(reduced(Reduction::kMin), (Integers{2, -5}));
+}
+
+TEST(RowReduction, OfElementsTakesAnyType) {
+  const BlockLayout layout(3);
+  const std::vector<std::vector<double>> values = {{1e300, 0.1, 3}, {1, 0.2, 5}, {-1e300, 0.3, 7}};
+  std::vector<const std::byte*> rows;
+  for (const auto& row : values) rows.push_back(reinterpret_cast<const std::byte*>(row.data()));
+  const RowReduction reduction(ElementKind::kFloat64, ElementReduction::kSum, layout);
+  std::vector<double> result(3);
+  reduction.reduce(rows, 0, 3, reinterpret_cast<std::byte*>(result.data()));
+  EXPECT_EQ(result, (std::vector<double>{0, (0.1 + 0.2) + 0.3, 15}));  // in the order of ranks
+}
+
 TEST(RowReduction, KeepsTheLargestAndTheSmallestAndNaN) {
   const BlockLayout layout(4);
   const float nan = std::numeric_limits<float>::quiet_NaN();
