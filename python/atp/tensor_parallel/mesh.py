@@ -15,6 +15,7 @@ from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.randomness import Randomness
 from atp.tensor_parallel.request import Request, request_of
+from atp.tensor_parallel.wrappers import refuse_wrappers_of_pieces
 
 __all__ = ["Mesh", "current_mesh", "init_mesh"]
 
@@ -177,6 +178,7 @@ def _make(request: Request, options: Any) -> Mesh:
     randomness = Randomness(request.seed, data.index, first.index, second.index)
     mesh = Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan, tokens)
     _current.append(mesh)
+    refuse_wrappers_of_pieces()
     return mesh
 
 

@@ -24,6 +24,7 @@ from atp.tensor_parallel.roles import KeptAttentionRole, Plan, Role
 from atp.tensor_parallel.unchanged import is_like_transformers
 from atp.tensor_parallel.watch import watch_first_runs
 from atp.tensor_parallel.whole_offers import offer_what_is_whole
+from atp.tensor_parallel.wrappers import wrapper_in
 
 __all__ = ["mesh_of", "parallelize", "roles_of"]
 
@@ -193,6 +194,11 @@ def _check_is_whole(model: nn.Module) -> None:
     before = getattr(model, "atp_mesh", None)
     if before is not None:
         raise ValueError(f"this {type(model).__name__} is already parallelized, on {before}")
+    if (wrapper := wrapper_in(model)) is not None:
+        raise ValueError(
+            f"found a {wrapper}, expected the model itself: it would not see the pieces; call "
+            "parallelize() first, and wrap its result"
+        )
 
 
 def _check_chunks(model: nn.Module, chunks: int) -> None:
