@@ -192,7 +192,12 @@ Dispatcher::Operations Dispatcher::take(Submission submission, const Status& val
   if (submission.comparison) operations.push_back(submission.comparison);
   if (!valid) {
     for (const auto& operation : operations) refused.push_back({operation, valid.error().message});
-  } else if (holds() || !held_.empty()) {
+    return operations;
+  }
+  if (submission.is_undecided && both_can_take(*submission.parts.front())) {
+    transports_[network_transports_]->reserve(*submission.parts.front());
+  }
+  if (holds() || !held_.empty()) {
     held_.push_back(std::move(submission));
   } else {
     send(std::move(submission), refused);
@@ -323,6 +328,7 @@ void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>
     ++tuning_->counts.operations[index_of(path)];
     tuning_->samples.begin(path, bytes, now);
     if (path == SumPath::kRing) return send_to(network_transports_, whole, refused);
+    transports_[network_transports_]->skip(*whole);
   } else {
     tuning_->samples.begin(std::nullopt, bytes, now);
   }

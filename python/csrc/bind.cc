@@ -22,7 +22,6 @@
 #include "python/csrc/metrics_server.h"
 #include "python/csrc/peer_requests.h"
 #include "python/csrc/reconfigurable_group.h"
-#include "python/csrc/ring_group.h"
 #include "python/csrc/signals.h"
 #include "python/csrc/stats.h"
 #include "python/csrc/variable_rows.h"
@@ -65,7 +64,6 @@ c10::intrusive_ptr<Group> make_live(Arguments&&... arguments) {
 }
 
 using PyInNetworkGroup = PyGroup<InNetworkGroup>;
-using PyRingGroup = PyGroup<RingGroup>;
 
 // Throws ValueError if the route cannot be parsed.
 void read_route(CommunicatorOptions& options, const std::string& route,
@@ -163,6 +161,13 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
                                      number_format(numbers));
 }
 
+// For sums around a ring.
+c10::intrusive_ptr<PyInNetworkGroup> make_without_network(int rank, int size,
+                                                          milliseconds timeout) {
+  const py::gil_scoped_release release;
+  return make_live<PyInNetworkGroup>(rank, size, timeout, nullptr, NumberFormat::kBlocks);
+}
+
 template <class Group>
 c10::intrusive_ptr<c10d::Work> average_segments(Group& group, const at::Tensor& tensor,
                                                 const std::vector<std::size_t>& lengths,
@@ -188,94 +193,76 @@ std::shared_ptr<TcpListener> make_listener(const std::string& host) {
   return std::make_shared<TcpListener>(std::move(listener).value());
 }
 
-// A connected ring that no group owns yet, so that it can be measured first.
-class ConnectedRing {
+// The connections of a rank that no group owns yet, so that they can be measured first.
+class StartedPeers {
  public:
-  explicit ConnectedRing(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
+  StartedPeers(std::shared_ptr<Peers> peers, NumberFormat format)
+      : peers_(std::move(peers)), format_(format) {}
 
+  // Connects this rank with its neighbours in a ring.
+  void connect(milliseconds timeout, const MaybeInterruption& interruption) {
+    CollectiveRequest request = request_of(Collective::kAllReduce, at::kByte);
+    request.around_ring = true;
+    const Status ended = sum({}, std::move(request), timeout, interruption);
+    throw_if_interrupted();
+    TORCH_CHECK_WITH(DistBackendError, ended.ok(), ended.error().message);
+  }
   std::int64_t nanoseconds_of(std::size_t values, std::size_t rounds, milliseconds timeout,
-                              const std::string& numbers, const MaybeInterruption& interruption) {
-    check();
-    const auto zeros = std::make_shared<std::vector<float>>(values);
+                              const MaybeInterruption& interruption) {
+    const std::vector<std::byte> zeros(sizeof(float) * values);
     const auto shortest = shortest_of(rounds, timeout, [&](milliseconds left) {
-      RingRequest request = all_reduce_request(
-          ElementType::kFloat32, std::as_writable_bytes(std::span(*zeros)), ring_->world_size());
-      request.format = number_format(numbers);
-      request.timeout = left;
-      request.on_done = [zeros](const Status&) {};  // it goes on after an interruption
-      return ring_->submit(std::move(request)).wait_or_interrupted(interruption);
+      CollectiveRequest request = request_of(Collective::kAllReduce, at::kFloat);
+      request.format = format_;
+      return sum(zeros, std::move(request), left, interruption);
     });
     return shortest.count();
   }
-  std::unique_ptr<Ring> take() {
-    check();
-    return std::move(ring_);
-  }
+  std::shared_ptr<Peers> get() const { return peers_; }
+  // They have failed, and others will take their place.
+  void abort() { peers_->abort("its ranks could not connect"); }
 
  private:
-  void check() const { TORCH_CHECK_VALUE(ring_ != nullptr, "this ring already has a group"); }
+  Status sum(std::vector<std::byte> zeros, CollectiveRequest request, milliseconds timeout,
+             const MaybeInterruption& interruption) {
+    const auto kept = std::make_shared<std::vector<std::byte>>(std::move(zeros));
+    request.reduction = ElementReduction::kSum;
+    request.outputs = {*kept};
+    request.timeout = timeout;
+    request.on_done = [kept](const Status&) {};  // it goes on after an interruption
+    return peers_->submit(std::move(request)).wait_or_interrupted(interruption);
+  }
 
-  std::unique_ptr<Ring> ring_;
+  const std::shared_ptr<Peers> peers_;
+  const NumberFormat format_;
 };
 
-// Only the neighbours' addresses are needed; the others may be empty.
-std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds timeout,
-                                            milliseconds join_timeout, std::uint64_t token,
-                                            std::vector<std::size_t> names,
-                                            const TcpListener& listener,
-                                            const std::vector<std::string>& addresses,
-                                            std::shared_ptr<Interruption> interruption,
-                                            std::shared_ptr<RecordedGroup> recorded) {
-  RingOptions options;
+// Connects to no rank: ranks connect when they first need to. A group of one has no listener.
+std::unique_ptr<StartedPeers> start_peers(int rank, int size, milliseconds timeout,
+                                          std::uint64_t token, std::vector<std::size_t> names,
+                                          std::shared_ptr<TcpListener> listener,
+                                          const std::vector<std::string>& addresses,
+                                          const std::string& numbers,
+                                          std::shared_ptr<RecordedGroup> recorded) {
+  PeerOptions options;
   options.recorded = std::move(recorded);
-  options.interruption = std::move(interruption);
   options.rank = static_cast<std::size_t>(rank);
   options.world_size = static_cast<std::size_t>(size);
   options.token = token;
-  options.names = std::move(names);
-  options.operation_timeout = timeout;
-  options.connect_timeout = join_timeout;
-  const Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
-  TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
-  auto ring = Ring::connect(listener, options, endpoints.value());
-  throw_if_interrupted();
-  TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
-  return std::make_unique<ConnectedRing>(std::move(ring.value()));
-}
-
-c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds timeout,
-                                                ConnectedRing& ring, const std::string& numbers) {
-  const py::gil_scoped_release release;
-  return make_live<PyRingGroup>(rank, size, timeout, ring.take(), number_format(numbers));
-}
-
-// Connects to no rank: ranks connect when they first need to. A group of one has no listener.
-template <class Group>
-void set_peers(Group& group, std::uint64_t token, std::vector<std::size_t> names,
-               std::shared_ptr<TcpListener> listener, const std::vector<std::string>& addresses,
-               std::shared_ptr<RecordedGroup> recorded) {
-  PeerOptions options;
-  group.set_recorded(recorded);
-  options.recorded = std::move(recorded);
-  options.rank = static_cast<std::size_t>(group.getRank());
-  options.world_size = static_cast<std::size_t>(group.getSize());
-  options.token = token;
   options.wording = {.ranks = std::move(names), .type_name = type_name};
-  options.operation_timeout = group.getBackendOptions()->timeout;
+  options.operation_timeout = timeout;
   Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
   TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
   auto peers = Peers::start(std::move(listener), options, std::move(endpoints).value());
   TORCH_CHECK_WITH(DistBackendError, peers.ok(), peers.error().message);
-  group.set_peers(std::move(peers).value());
+  return std::make_unique<StartedPeers>(std::move(peers).value(), number_format(numbers));
 }
 
 // (latency in nanoseconds, picoseconds per byte) of the network and of the ring.
 using PyFigures = std::pair<std::uint64_t, std::uint64_t>;
 
-void add_ring(PyInNetworkGroup& group, ConnectedRing& ring, const PyFigures& network,
-              const PyFigures& of_ring, std::uint64_t judged_every) {
+void add_ring(PyInNetworkGroup& group, const PyFigures& network, const PyFigures& of_ring,
+              std::uint64_t judged_every) {
   group.add_ring(
-      ring.take(),
       {CostModel{network.first, network.second}, CostModel{of_ring.first, of_ring.second}},
       judged_every);
 }
@@ -329,16 +316,23 @@ void set_split(Group& group, py::object make) {
   });
 }
 
-// The methods of both classes.
 template <class Group, class Class>
 Class& define_common(Class& group) {
   group.def_property_readonly("options", &Group::getBackendOptions)
       .def_property("choice", &Group::choice, &Group::set_choice)
       .def("average_segments", &average_segments<Group>, py::arg("tensor"), py::arg("lengths"),
            py::arg("numbers"))
-      .def("set_peers", &set_peers<Group>, py::kw_only(), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
-           py::call_guard<py::gil_scoped_release>())
+      .def(
+          "set_peers", [](Group& self, const StartedPeers& peers) { self.set_peers(peers.get()); },
+          py::arg("peers"))
+      .def("set_recorded", &Group::set_recorded, py::arg("recorded"))
+      .def(
+          "sum_around_ring",
+          [](Group& self, const std::string& numbers) {
+            self.sum_around_ring(number_format(numbers));
+          },
+          py::arg("numbers"))
+      .def_property_readonly("sums_around_ring", &Group::sums_around_ring)
       // In torch 2.13 no base class has it.
       .def("get_error", &Group::getError, py::call_guard<py::gil_scoped_release>())
       .def("set_split", &set_split<Group>, py::arg("make"))
@@ -387,6 +381,8 @@ void define_in_network_group(py::module_& module) {
                  py::arg("overflow"), py::arg("congestion"), py::arg("digest"),
                  py::arg("digest_every"), py::arg("host_memory"), py::arg("host_of"),
                  py::arg("job_keys"), py::arg("interruption"), py::arg("recorded"));
+  in_network.def_static("without_network", &make_without_network, py::kw_only(), py::arg("rank"),
+                        py::arg("size"), py::arg("timeout"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
@@ -405,29 +401,26 @@ void define_in_network_group(py::module_& module) {
       },
       py::arg("values"), py::arg("rounds"), py::arg("timeout"), py::arg("interruption"),
       py::call_guard<py::gil_scoped_release>());
-  in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
-                 py::arg("ring_figures"), py::arg("judged_every"),
-                 py::call_guard<py::gil_scoped_release>());
+  in_network.def("add_ring", &add_ring, py::arg("network_figures"), py::arg("ring_figures"),
+                 py::arg("judged_every"), py::call_guard<py::gil_scoped_release>());
   in_network.def("tuner_counts", [](const PyInNetworkGroup& self) { return tuner_counts(self); });
 }
 
-void define_ring_group(py::module_& module) {
+void define_peers(py::module_& module) {
   py::class_<atp::TcpListener, std::shared_ptr<atp::TcpListener>>(module, "Listener")
       .def(py::init(&make_listener), py::arg("host"))
       .def_property_readonly(
           "address", [](const atp::TcpListener& self) { return to_string(self.address()); });
-  py::class_<ConnectedRing>(module, "Ring")
-      .def(py::init(&connect_ring), py::kw_only(), py::arg("rank"), py::arg("size"),
-           py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::arg("interruption"), py::arg("recorded"),
+  py::class_<StartedPeers>(module, "Peers")
+      .def(py::init(&start_peers), py::kw_only(), py::arg("rank"), py::arg("size"),
+           py::arg("timeout"), py::arg("token"), py::arg("names"), py::arg("listener"),
+           py::arg("addresses"), py::arg("numbers"), py::arg("recorded"),
            py::call_guard<py::gil_scoped_release>())
-      .def("measure", &ConnectedRing::nanoseconds_of, py::arg("values"), py::arg("rounds"),
-           py::arg("timeout"), py::arg("numbers"), py::arg("interruption"),
-           py::call_guard<py::gil_scoped_release>());
-  Binding<PyRingGroup> ring(module, "RingGroup");
-  ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
-           py::arg("timeout"), py::arg("ring"), py::arg("numbers"));
-  define_common<PyRingGroup>(ring);
+      .def("connect", &StartedPeers::connect, py::arg("timeout"), py::arg("interruption"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("abort", &StartedPeers::abort, py::call_guard<py::gil_scoped_release>())
+      .def("measure", &StartedPeers::nanoseconds_of, py::arg("values"), py::arg("rounds"),
+           py::arg("timeout"), py::arg("interruption"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace
@@ -469,7 +462,7 @@ PYBIND11_MODULE(_C, module) {
       });
   define_variables(module);
   define_in_network_group(module);
-  define_ring_group(module);
+  define_peers(module);
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   define_reconfigurable_group(module);
 #endif

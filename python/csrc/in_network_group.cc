@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "atp/collective/base/number_text.h"
-#include "atp/collective/ring/ring_transport.h"
+#include "atp/collective/peer/peers_transport.h"
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/measured.h"
 
@@ -152,7 +152,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
       ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ", type,
       "; leave it to atp.torch.ddp_hook");
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
-  if (!found) return PeersBackend::allreduce(tensors, options);
+  if (!found) return average_segments_by_peers(tensor, lengths, format);
   return carry_out(kInNetworkAllReduce, *found, tensors, options,
                    {.format = format, .segments = lengths});
 }
@@ -171,10 +171,8 @@ std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t
   });
 }
 
-void InNetworkGroup::add_ring(std::unique_ptr<Ring> ring, const CostModels& figures,
-                              std::uint64_t judged_every) {
-  const Status added =
-      communicator_->add_ring(ring_transport(std::move(ring)), figures, judged_every);
+void InNetworkGroup::add_ring(const CostModels& figures, std::uint64_t judged_every) {
+  const Status added = communicator_->add_ring(peers_transport(peers()), figures, judged_every);
   TORCH_CHECK_WITH(DistBackendError, added.ok(), added.error().message);
 }
 
@@ -218,7 +216,8 @@ void InNetworkGroup::fail_transport(const std::string& why) {
 }
 
 ProcessGroupATP::Counts InNetworkGroup::counters() const {
-  return communicator_ == nullptr ? Counts() : communicator_->counters();
+  if (communicator_ != nullptr) return communicator_->counters();
+  return peers() == nullptr ? Counts() : peers()->counters();
 }
 
 std::optional<WaitedForRanks> InNetworkGroup::transport_waited_for() const {

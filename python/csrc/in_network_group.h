@@ -6,21 +6,21 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "atp/collective/ring/ring.h"
 #include "python/csrc/process_group.h"
 
 // A process group whose all-reduces of dense tensors go through the switches and servers of its
 // route, if these support the type and the reduction (the table is carriage() in the source).
 // Every group, including a subgroup, is its own job with its own Communicator. A group of one rank
-// has none. With a ring as well, the communicator decides which of the two paths a float32 sum
-// takes. If the communicator's ranks share a host's memory, reduces and reduce-scatters of the same
-// types and all collectives that only move tensors use it, too (in_network_group_memory.cc).
+// has none, nor has one whose algorithm is the ring. With a ring as well, the communicator decides
+// which of the two paths a float32 sum takes. If the communicator's ranks share a host's memory,
+// reduces and reduce-scatters of the same types and all collectives that only move tensors use it,
+// too (in_network_group_memory.cc).
 
 namespace atp::pytorch {
 
 class InNetworkGroup : public ProcessGroupATP {
  public:
-  // `communicator` is null in a group of one. `format`: the job's.
+  // `communicator` is null if there is none. `format`: the job's.
   InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
                  std::unique_ptr<Communicator> communicator, NumberFormat format);
 
@@ -53,8 +53,9 @@ class InNetworkGroup : public ProcessGroupATP {
   std::chrono::nanoseconds measure(std::size_t values, std::size_t rounds,
                                    std::chrono::milliseconds timeout,
                                    const MaybeInterruption& interruption);
-  // The communicator's add_ring(); all ranks call it, before any other operation.
-  void add_ring(std::unique_ptr<Ring> ring, const CostModels& figures, std::uint64_t judged_every);
+  // The communicator's add_ring(), with the peers that were set; all ranks call it, before any
+  // other operation.
+  void add_ring(const CostModels& figures, std::uint64_t judged_every);
   std::optional<TunerCounts> tuner_counts() const;
 
   // The digest of the sums in the network that have ended; nullopt if none is kept.

@@ -44,8 +44,12 @@ class PeersBackend : public c10d::Backend {
   PeersBackend(int rank, int size, std::chrono::milliseconds timeout);
   ~PeersBackend() override;
 
-  // Must be called before the group is published.
-  void set_peers(std::unique_ptr<Peers> peers) { peers_ = std::move(peers); }
+  // Must be called before the group is published. `peers`: null only before a failure.
+  void set_peers(std::shared_ptr<Peers> peers) { peers_ = std::move(peers); }
+  // Before the group is published: sums and averages of float32 and float64 go around a ring, those
+  // of float32 in all-reduces by the rule of numbers in this format.
+  void sum_around_ring(NumberFormat format) { ring_ = format; }
+  bool sums_around_ring() const { return ring_.has_value(); }
 
   // Where its collectives and transfers are recorded; may be null. Before the group is published.
   void set_recorded(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
@@ -143,6 +147,12 @@ class PeersBackend : public c10d::Backend {
     leaving_because_ = has_finished ? "" : kProcessEnded;
   }
 
+  const std::shared_ptr<Peers>& peers() const { return peers_; }
+  // Without a transport of the derived group: see InNetworkGroup.
+  WorkPtr average_segments_by_peers(const at::Tensor& tensor,
+                                    const std::vector<std::size_t>& lengths,
+                                    std::optional<NumberFormat> format);
+
   // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
   // Before it leaves: fails both paths if one has failed, so that the other ranks hear why.
@@ -164,9 +174,11 @@ class PeersBackend : public c10d::Backend {
   // A group that has failed on one path fails on the other with its next operation there: the other
   // ranks may have given up, and would be waited for in vain.
   void fail_after_other_path(std::string_view path);
-  OwnWork begin(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
-    return begin_work("peers", name, inputs, results);
+  OwnWork begin(const Buffers::Name& name, at::TensorList inputs, const Tensors& results,
+                bool around_ring = false) {
+    return begin_work(around_ring ? "ring" : "peers", name, inputs, results);
   }
+  bool adds_around_ring(at::TensorList tensors, const c10d::ReduceOp& op) const;
   // Submits the requests as the parts of the work. `waits`: the caller waits for only this work.
   WorkPtr submit(const OwnWork& work, std::vector<CollectiveRequest> requests,
                  std::chrono::milliseconds timeout, bool waits);
@@ -183,6 +195,10 @@ class PeersBackend : public c10d::Backend {
                      const c10d::AllgatherOptions& options);
   WorkPtr reduce_all(const Buffers::Name& name, const Tensors& tensors,
                      const c10d::AllreduceOptions& options);
+  // One operation on all tensors, of float32. `segments`: empty for a single tensor.
+  WorkPtr sum_by_rule(const Buffers::Name& name, const Tensors& tensors,
+                      const c10d::AllreduceOptions& options, std::vector<std::size_t> segments,
+                      NumberFormat format);
   WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs, const TensorLists& inputs,
                        const c10d::ReduceScatterOptions& options);
   // Fills in the rest of `start`.
@@ -196,7 +212,8 @@ class PeersBackend : public c10d::Backend {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> closed_{false};
   std::atomic<const char*> leaving_because_{kAborted};
-  std::unique_ptr<Peers> peers_;
+  std::shared_ptr<Peers> peers_;
+  std::optional<NumberFormat> ring_;
   std::shared_ptr<CompletionPool> completion_;
   // Barriers do not wait for transfers, as the other side may come after the barrier. Made when
   // first needed.

@@ -83,10 +83,12 @@ PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inp
     for (const at::Tensor& output : outputs[i]) check_type(kAllGather, inputs[i], output);
     check_values(kAllGather, outputs[i][own_rank()], inputs[i], 1);
   }
-  const OwnWork work = begin(kAllGather, inputs, flat(outputs));
+  const bool around_ring = ring_ && all(inputs, is_dense) && all(flat(outputs), is_dense);
+  const OwnWork work = begin(kAllGather, inputs, flat(outputs), around_ring);
   std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
+    request.around_ring = around_ring;
     request.inputs = {memory_of(kAllGather, work->buffers().input(inputs[i]))};
     for (const at::Tensor& output : outputs[i]) {
       request.outputs.push_back(memory_of(kAllGather, work->buffers().output(output)));
@@ -126,10 +128,12 @@ PeersBackend::WorkPtr PeersBackend::gather_all(const Name& name, const Tensors& 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_values(name, outputs[i], inputs[i], getSize());
   }
-  const OwnWork work = begin(name, inputs, outputs);
+  const bool around_ring = ring_ && all(inputs, is_dense) && all(outputs, is_dense);
+  const OwnWork work = begin(name, inputs, outputs, around_ring);
   std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
+    request.around_ring = around_ring;
     request.inputs = {memory_of(name, work->buffers().input(inputs[i]))};
     request.outputs = blocks_of(name, work->buffers().output(outputs[i]), ranks());
     requests.push_back(std::move(request));

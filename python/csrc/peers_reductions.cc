@@ -6,6 +6,7 @@
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/peer_requests.h"
 #include "python/csrc/peers_backend.h"
+#include "python/csrc/process_group.h"
 #include "python/csrc/sparse_sum.h"
 
 namespace atp::pytorch {
@@ -26,11 +27,61 @@ constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatte
 constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
                                        "atp:peers_reduce_scatter_single_coalesced"};
 
+bool is_float(const at::Tensor& tensor, at::ScalarType type) {
+  return is_dense(tensor) && tensor.scalar_type() == type;
+}
+bool is_float32(const at::Tensor& tensor) { return is_float(tensor, at::kFloat); }
+
 }  // namespace
+
+bool PeersBackend::adds_around_ring(at::TensorList tensors, const c10d::ReduceOp& op) const {
+  return ring_ && is_linear(op) &&
+         std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) {
+           return is_float32(tensor) || is_float(tensor, at::kDouble);
+         });
+}
+
+PeersBackend::WorkPtr PeersBackend::sum_by_rule(const Name& name, const Tensors& tensors,
+                                                const c10d::AllreduceOptions& options,
+                                                std::vector<std::size_t> segments,
+                                                NumberFormat format) {
+  const OwnWork work = begin(name, tensors, tensors, /*around_ring=*/true);
+  Buffers& buffers = work->buffers();
+  const c10d::ReduceOp op = buffers.reduction(options.reduceOp, tensors, getSize());
+  CollectiveRequest request = request_of(Collective::kAllReduce, at::kFloat);
+  request.reduction = reduction_of(name, op, at::kFloat);
+  request.outputs = {memory_of(name, one_buffer(buffers, tensors))};
+  request.around_ring = true;
+  request.format = format;
+  request.segments = std::move(segments);
+  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+}
+
+PeersBackend::WorkPtr PeersBackend::average_segments_by_peers(
+    const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
+    std::optional<NumberFormat> format) {
+  Tensors tensors{tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  options.asyncOp = true;
+  if (ring_ && is_float32(tensor)) {
+    return sum_by_rule(kAllReduce, tensors, options, lengths, format.value_or(*ring_));
+  }
+  TORCH_CHECK_TYPE(!ring_ || !format, kAllReduce.operation,
+                   ": over a ring int16 on the wire is for float32, and this tensor is of ",
+                   tensor.scalar_type(), "; leave it to atp.torch.ddp_hook");
+  return PeersBackend::allreduce(tensors, options);
+}
 
 PeersBackend::WorkPtr PeersBackend::reduce_all(const Name& name, const Tensors& tensors,
                                                const c10d::AllreduceOptions& options) {
-  const OwnWork work = begin_work("peers", name, tensors, tensors);
+  const bool around_ring = adds_around_ring(tensors, options.reduceOp);
+  if (around_ring && all(tensors, is_float32)) {
+    const bool is_one = tensors.size() == 1;
+    return sum_by_rule(name, tensors, options,
+                       is_one ? std::vector<std::size_t>() : lengths_of(tensors), *ring_);
+  }
+  const OwnWork work = begin(name, tensors, tensors, around_ring);
   std::vector<CollectiveRequest> requests;
   const c10d::ReduceOp op = work->buffers().reduction(options.reduceOp, tensors, getSize());
   for (const at::Tensor& tensor : tensors) {
@@ -39,6 +90,7 @@ PeersBackend::WorkPtr PeersBackend::reduce_all(const Name& name, const Tensors& 
   for (const at::Tensor& buffer : work->buffers().outputs(tensors)) {
     requests.push_back(request_of(Collective::kAllReduce, buffer.scalar_type()));
     requests.back().reduction = reduction_of(name, op, buffer.scalar_type());
+    requests.back().around_ring = around_ring;
     requests.back().outputs = {memory_of(name, buffer)};
   }
   return submit(work, std::move(requests), options.timeout, !options.asyncOp);
@@ -98,7 +150,9 @@ PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors
                                                  const c10d::ReduceScatterOptions& options) {
   Tensors all;
   for (const auto& list : inputs) all.insert(all.end(), list.begin(), list.end());
-  const OwnWork work = begin(name, all, outputs);
+  const bool around_ring =
+      adds_around_ring(outputs, options.reduceOp) && adds_around_ring(all, options.reduceOp);
+  const OwnWork work = begin(name, all, outputs, around_ring);
   Buffers& buffers = work->buffers();
   const c10d::ReduceOp op = buffers.reduction(options.reduceOp, outputs, getSize());
   std::vector<CollectiveRequest> requests;
@@ -106,6 +160,7 @@ PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors
     const at::ScalarType type = outputs[i].scalar_type();
     CollectiveRequest request = request_of(Collective::kReduceScatter, type);
     request.reduction = reduction_of(name, op, type);
+    request.around_ring = around_ring;
     if (inputs[i].size() == ranks()) {
       for (const at::Tensor& input : inputs[i]) {
         request.inputs.push_back(memory_of(name, buffers.input(input)));

@@ -110,13 +110,13 @@ def test_no_loopback_address_is_given_to_ranks_elsewhere(ranks, monkeypatch):
         monkeypatch.setattr("atp.torch._backend.this_host", lambda: own)
         monkeypatch.setattr("atp.torch._backend.own_host", lambda route: "127.0.0.1")
         seen = []
-        made = atp.torch._backend._connect_ring
+        made = atp.torch._backend.Peers
 
-        def connect(group, options, job, listener, names, addresses, **joining):
-            seen.append(addresses)
-            return made(group, options, job, listener, names, addresses, **joining)
+        def peers(start, **joining):
+            seen.append(start.keywords["addresses"])
+            return made(start, **joining)
 
-        monkeypatch.setattr("atp.torch._backend._connect_ring", connect)
+        monkeypatch.setattr("atp.torch._backend.Peers", peers)
         group = dist.new_group(pg_options=atp.torch.Options(algorithm="ring"))
         tensor = torch.ones(3)
         dist.all_reduce(tensor, group=group)

@@ -100,17 +100,17 @@ def test_without_any_way_the_error_names_all_that_were_tried(ranks):
     def body(rank):
         limit_files()
         # No port is left for the ring.
-        monkey = atp.torch._backend._connect_ring
+        monkey = atp.torch._backend.Peers.connect
 
         def refuse(*_, **__):
             raise RuntimeError("made up")
 
-        atp.torch._backend._connect_ring = refuse
+        atp.torch._backend.Peers.connect = refuse
         try:
             with pytest.raises(dist.DistBackendError) as error:
                 dist.new_group(pg_options=AUTO)
         finally:
-            atp.torch._backend._connect_ring = monkey
+            atp.torch._backend.Peers.connect = monkey
         return str(error.value)
 
     for text in ranks.run(2, body, memory=True, route=""):

@@ -42,10 +42,6 @@ constexpr bool is_transfer(Collective call) {
   return call == Collective::kSend || call == Collective::kReceive;
 }
 
-// In which order floats are added; the bits of their sums depend on it. Around a ring, block b is
-// (((x[b+1] + x[b+2]) + ...) + x[b]).
-enum class SumOrder : std::uint8_t { kByRanks, kAroundRing };
-
 // For a receive from any sender.
 inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
@@ -70,7 +66,9 @@ struct CollectiveRequest {
   std::uint32_t tag = 0;  // of a transfer
   // The caller's number for the element type; it must be the same on all ranks.
   std::uint8_t type = 0;
-  SumOrder order = SumOrder::kByRanks;
+  // Sums go around a ring, whatever their size: block b is (((x[b+1] + x[b+2]) + ...) + x[b]), and
+  // not added in the order of ranks. The ring's counters count the operation.
+  bool around_ring = false;
   // For a sum or average of float32 in an all-reduce: by the rule of numbers (docs/inside/protocol
   // §5) in this format, with the same bits as from the network. `segments`: the lengths of the
   // tensors that the values consist of (empty: one), so that no block has values of two tensors.

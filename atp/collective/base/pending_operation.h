@@ -68,6 +68,10 @@ class PendingOperation {
   // The format of a sum, unless it is small.
   NumberFormat format() const { return kind_.format; }
 
+  // Its number on a path that it may take (Transport::reserve()).
+  void set_reserved(std::uint64_t number) { reserved_ = number; }
+  std::uint64_t reserved() const { return reserved_; }
+
   // Its time was up before it could begin.
   bool is_too_late() const {
     return options_.timeout_is_total && options_.spent >= options_.timeout;
@@ -95,6 +99,7 @@ class PendingOperation {
   const OperationKind kind_;
   Judge judge_;
   std::optional<HostRequest> request_;
+  std::uint64_t reserved_ = 0;
   Completion completion_;
 };
 

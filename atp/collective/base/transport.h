@@ -16,7 +16,7 @@
 namespace atp {
 
 // A path for a communicator's operations: through a server (NetworkTransport), in the memory of the
-// host that all ranks share (ShmTransport), or around a ring (ring_transport.h).
+// host that all ranks share (ShmTransport), or from rank to rank over TCP (peers_transport.h).
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -24,6 +24,10 @@ class Transport {
   virtual Status wait_until_joined() = 0;
   // Accepts the operation, or returns why it cannot.
   virtual std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) = 0;
+  // Gives an operation that may take this path its place in the order in which all ranks submit to
+  // it. If it then takes another path, skip() says so.
+  virtual void reserve(PendingOperation& /*operation*/) {}
+  virtual void skip(const PendingOperation& /*operation*/) {}
   // The caller of an operation that was submitted `here` has nothing else to do: if any thread can
   // drive this path, the caller carries the operation out.
   virtual void help(PendingOperation& /*operation*/) {}

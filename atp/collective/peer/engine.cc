@@ -49,12 +49,13 @@ void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now
   if (operation->request().spent >= limit) return fail_late(spent_text(own_name(), limit));
   if (is_transfer(operation->request().call)) return begin(std::move(operation));
   const std::uint64_t number = operation->number();
-  called_.insert(number);
-  while (called_.erase(first_uncalled_) > 0) ++first_uncalled_;
+  note_called(number);
   must_begin_by_.emplace(must_begin_by(*operation), number);
   waiting_.emplace(number, std::move(operation));
   coming_ = nullptr;
 }
+
+void PeerEngine::skip(std::uint64_t number) { note_called(number); }
 
 void PeerEngine::work(const ReadClock& clock, const std::vector<Poller::Ready>& ready) {
   clock_ = clock;
@@ -84,6 +85,11 @@ void PeerEngine::work(const ReadClock& clock, const std::vector<Poller::Ready>& 
 
 void PeerEngine::read_clock() {
   if (clock_) now_ = clock_();
+}
+
+void PeerEngine::note_called(std::uint64_t number) {
+  called_.insert(number);
+  while (called_.erase(first_uncalled_) > 0) ++first_uncalled_;
 }
 
 bool PeerEngine::is_called(std::uint64_t number) const {
@@ -415,6 +421,7 @@ void PeerEngine::receive_from(std::size_t rank) {
 void PeerEngine::hear(std::size_t rank, const Frame& frame, const std::string& text) {
   Peer& peer = peers_[rank];
   if (frame.kind == Frame::Kind::kFarewell) peer.left = true;
+  begin_due_stages();  // what came before may complete an operation
   if (failure_) return;
   switch (frame.kind) {
     case Frame::Kind::kOffer: return hear_offer(rank, frame);
@@ -437,6 +444,7 @@ void PeerEngine::hear(std::size_t rank, const Frame& frame, const std::string& t
 void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
   Peer& peer = peers_[rank];
   poller_.remove(peer.connection->fd());
+  begin_due_stages();
   peer.ended = true;
   if (failure_) return;
   if (end == PeerConnection::End::kNonsense) {
@@ -468,6 +476,7 @@ void PeerEngine::leave(const std::string& why) {
       peer.connection->post({.kind = Frame::Kind::kFarewell});
     }
   }
+  has_left_ = true;
   send_all();
 }
 

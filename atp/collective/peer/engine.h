@@ -59,7 +59,9 @@ class PeerOperation {
 
   void finish(Status result) { completion_.finish(std::move(result)); }
   Status wait() { return completion_.wait(); }
-  bool wait_or_interrupted() { return completion_.wait_or_interrupted(); }
+  bool wait_or_interrupted(const MaybeInterruption& interruption = nullptr) {
+    return completion_.wait_or_interrupted(interruption);
+  }
   bool done() const { return completion_.done(); }
 
  private:
@@ -75,6 +77,8 @@ class PeerOperation {
 enum class PeerCounter : std::uint8_t {
   kBytesSent,
   kBytesReceived,
+  kRingBytesSent,  // values of sums by the rule of numbers, and of what goes around_ring
+  kRingBytesReceived,
   kSendCalls,
   kReceiveCalls,
   kWaits,
@@ -88,6 +92,8 @@ constexpr std::string_view to_string(PeerCounter counter) {
   switch (counter) {
     case PeerCounter::kBytesSent: return "peer_bytes_sent";
     case PeerCounter::kBytesReceived: return "peer_bytes_received";
+    case PeerCounter::kRingBytesSent: return "ring_bytes_sent";
+    case PeerCounter::kRingBytesReceived: return "ring_bytes_received";
     case PeerCounter::kSendCalls: return "peer_send_calls";
     case PeerCounter::kReceiveCalls: return "peer_receive_calls";
     case PeerCounter::kWaits: return "peer_waits";
@@ -111,6 +117,8 @@ class PeerEngine {
   ~PeerEngine();
 
   void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
+  // No rank will submit a collective with this number.
+  void skip(std::uint64_t number);
   void work(const ReadClock& clock, const std::vector<Poller::Ready>& ready);
   std::vector<EndedOperation<PeerOperation>> take_ended() { return std::exchange(ended_, {}); }
   // Fails for a reason from outside, and tells the others this reason.
@@ -238,6 +246,7 @@ class PeerEngine {
   void begin_receive(Task& task, std::uint32_t index);
   void begin_transfer_in(Task& task);
   void await(std::size_t rank);
+  void note_called(std::uint64_t number);
   bool is_called(std::uint64_t number) const;
   bool has_ended(std::uint64_t number) const;
   void check_nothing_left(const Task& task);
@@ -346,6 +355,7 @@ class PeerEngine {
   ReadClock clock_;  // in work()
   std::optional<Suspicion> suspicion_;
   std::string first_to_end_;  // which rank has ended first without a farewell
+  bool has_left_ = false;
   std::optional<std::string> failure_;
   FailureKind failure_kind_ = FailureKind::kNone;
 };

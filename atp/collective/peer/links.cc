@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "atp/collective/waits/late_ranks.h"
+#include "atp/driver/udp/address.h"
 
 namespace atp {
 namespace {
@@ -22,6 +23,16 @@ constexpr std::chrono::seconds kRefusals{1};
 constexpr const char* kTurnedAway = "it closes the connection without an answer";
 
 }  // namespace
+
+Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts) {
+  std::vector<Endpoint> addresses;
+  for (const std::string& text : texts) {
+    const Result<Endpoint> address = text.empty() ? Endpoint{} : resolve_endpoint(text);
+    if (!address) return address.error();
+    addresses.push_back(address.value());
+  }
+  return addresses;
+}
 
 PeerLinks::PeerLinks(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
                      std::vector<Endpoint> addresses, Poller& poller)

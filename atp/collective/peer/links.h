@@ -35,6 +35,9 @@ struct PeerOptions {
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };
 
+// From texts "HOST:PORT".
+Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts);
+
 class PeerLinks {
  public:
   // The poller's ids of the listener, of calls and of guests.

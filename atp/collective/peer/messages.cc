@@ -11,6 +11,8 @@ namespace {
 // How many bytes may be consumed before the sender gets credit for them.
 constexpr std::size_t kCreditStep = kMaxWaitingBytes / 8;
 
+bool is_of_ring(const CollectiveRequest& request) { return request.format || request.around_ring; }
+
 }  // namespace
 
 void PeerEngine::permit(Task& task, std::uint32_t index) {
@@ -44,6 +46,9 @@ void PeerEngine::sent(std::size_t rank, const PeerConnection::Piece& piece) {
   Task& task = *static_cast<Task*>(piece.task);
   Send& send = task.sends[piece.send];
   send.sent += piece.frame.length;
+  if (is_of_ring(task.operation->request())) {
+    counters_.add(PeerCounter::kRingBytesSent, piece.frame.length);
+  }
   note_moved(task, rank);
   if (send.sent < piece.frame.bytes) return;
   send.done = true;
@@ -194,6 +199,9 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
   Peer& peer = peers_[rank];
   peer.heard_at = now_;  // its answers may be behind these bytes
   Arrival& arrival = peer.arrivals.at(key);
+  if (arrival.task != nullptr && is_of_ring(arrival.task->operation->request())) {
+    counters_.add(PeerCounter::kRingBytesReceived, bytes);
+  }
   if (arrival.is_buffered) {
     arrival.taken += bytes;
     if (arrival.taken < frame.bytes) return;

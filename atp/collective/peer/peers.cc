@@ -102,6 +102,11 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
     const std::lock_guard lock(order_mutex_);
     return std::exchange(next_number_, next_number_ + count);
   }
+  void skip(std::uint64_t number) {
+    const std::lock_guard lock(order_mutex_);
+    skipped_.push_back(number);
+  }
+  bool wait_until_idle(steady_clock::time_point until) { return thread_.wait_until_idle(until); }
   Status shutdown(milliseconds timeout) {
     return thread_.shutdown(deadline_in(timeout), timeout, kLastWords);
   }
@@ -122,6 +127,10 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   bool forked() const { return getpid() != owner_; }
 
  private:
+  std::vector<std::uint64_t> take_skipped() {
+    const std::lock_guard lock(order_mutex_);
+    return std::exchange(skipped_, {});
+  }
   bool is_alone() const { return options_.world_size == 1; }
   void run();
   void say_last_words();
@@ -145,6 +154,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
   std::uint64_t next_transfer_ = 0;
+  std::vector<std::uint64_t> skipped_;  // told to the engine with the next operation
 };
 
 Status Peers::Impl::start() {
@@ -159,6 +169,7 @@ void Peers::Impl::run() {
   std::vector<Poller::Ready> ready;
   for (;;) {
     auto commands = thread_.take();
+    for (const std::uint64_t number : take_skipped()) engine_->skip(number);
     for (auto& operation : commands.submitted) {
       guarded([&] { engine_->submit(std::move(operation), clock_.now()); });
     }
@@ -283,6 +294,14 @@ std::uint64_t Peers::reserve(std::size_t count) {
   return impl_->forked() ? 0 : impl_->reserve(count);
 }
 
+void Peers::skip(std::uint64_t number) {
+  if (!impl_->forked()) impl_->skip(number);
+}
+
+bool Peers::wait_until_idle(steady_clock::time_point until) {
+  return impl_->forked() || impl_->wait_until_idle(until);
+}
+
 Status Peers::shutdown(milliseconds timeout) {
   return impl_->forked() ? Error{kForked} : impl_->shutdown(timeout);
 }
@@ -331,6 +350,10 @@ PeerHandle::PeerHandle(std::shared_ptr<PeerOperation> operation)
 
 Status PeerHandle::wait() const { return operation_->wait(); }
 bool PeerHandle::wait_or_interrupted() const { return operation_->wait_or_interrupted(); }
+Status PeerHandle::wait_or_interrupted(const MaybeInterruption& interruption) const {
+  if (operation_->wait_or_interrupted(interruption)) return operation_->wait();
+  return Error{*why_interrupted(interruption)};
+}
 bool PeerHandle::done() const { return operation_->done(); }
 std::size_t PeerHandle::source() const { return operation_->source(); }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
+#include "atp/base/interrupt.h"
 #include "atp/collective/base/collective_request.h"
 #include "atp/collective/peer/links.h"
 #include "atp/collective/waits/late_ranks.h"
@@ -36,6 +37,8 @@ class PeerHandle {
   Status wait() const;
   // False if the wait was interrupted (atp/base/interrupt.h) before the operation has ended.
   bool wait_or_interrupted() const;
+  // The same, but an interruption is an error too. The operation goes on, and may use its memory.
+  Status wait_or_interrupted(const MaybeInterruption& interruption) const;
   bool done() const;
   // For a successful receive: the sender.
   std::size_t source() const;
@@ -63,6 +66,8 @@ class Peers {
   // CollectiveRequest::number: they keep their place in the order of all ranks even if they are
   // submitted later.
   std::uint64_t reserve(std::size_t count);
+  // No rank will use this number.
+  void skip(std::uint64_t number);
 
   // Waits for the operations in flight and leaves in good order. Idempotent.
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
@@ -78,6 +83,8 @@ class Peers {
   std::optional<std::string> failure() const;
   FailureKind failure_kind() const;  // also kNone after an abort() or a fork
   bool on_own_thread() const;
+  // False: at `until` there were still operations in flight.
+  bool wait_until_idle(std::chrono::steady_clock::time_point until);
   PeerCounterList counters() const;
   // For whom the oldest operation waits, if it has waited for a second; and for how long operations
   // have waited for each rank, in all waits of a second or more that have ended.

@@ -138,7 +138,7 @@ class Planner : private PlanBuilder {
 
   bool fills_a_ring(std::size_t bytes) const { return ranks_ > 2 && bytes / ranks_ > kRingBlock; }
   bool adds_around(std::size_t bytes) const {
-    if (request_.order == SumOrder::kAroundRing && ranks_ > 1) return true;
+    if (request_.around_ring && ranks_ > 1) return true;
     return fills_a_ring(bytes) && is_any_order(request_.kind, request_.reduction);
   }
   template <class Block>
@@ -203,7 +203,7 @@ class Planner : private PlanBuilder {
   void all_reduce() {
     const Bytes tensor = request_.outputs.front();
     const bool is_small = tensor.size() <= kGatheredSum && ranks_ <= kDirectRanks;
-    if (is_small && request_.order == SumOrder::kByRanks) {
+    if (is_small && !request_.around_ring) {
       // Send from a copy: the result may overwrite the tensor before the last rank has taken it.
       const Bytes copy = scratch(tensor.size());
       keep(tensor, copy);

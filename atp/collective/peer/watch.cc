@@ -312,7 +312,8 @@ void PeerEngine::judge(Task& task) {
 }
 
 void PeerEngine::fail(const std::string& why, FailureKind kind) {
-  if (failure_) return;
+  // A rank that has left would only repeat what others say, and might overtake their data.
+  if (failure_ || has_left_) return;
   failure_ = why;
   failure_kind_ = kind;
   receives_.clear();

@@ -92,26 +92,67 @@ def _create_watched(group, asked, deadline, watch):
         rank=meeting.global_ranks[group.group_rank],
         ranks=meeting.global_ranks,
     )
-    # What each way of connecting the ranks gets in addition.
-    joining = {"recorded": recorded, "deadline": deadline, "interruption": watch.interruption}
-    network = functools.partial(
-        _in_network, group, options, job, asked.route_name, job_keys=keys.text, **joining
+    make_group = functools.partial(
+        _in_network,
+        group,
+        options,
+        job,
+        asked.route_name,
+        job_keys=keys.text,
+        recorded=recorded,
+        deadline=deadline,
+        interruption=watch.interruption,
     )
-    connect_ring = functools.partial(
-        _connect_ring, group, options, job, listener, meeting.global_ranks, addresses, **joining
+    peers = Peers(
+        start=functools.partial(
+            _C.Peers,
+            rank=group.group_rank,
+            size=group.group_size,
+            timeout=options.timeout,
+            token=_token(job),
+            names=meeting.global_ranks,
+            listener=listener,
+            addresses=addresses,
+            numbers=options.numbers,
+            recorded=recorded,
+        ),
+        timeout=functools.partial(_join_timeout, options, deadline),
+        interruption=watch.interruption,
     )
     make = _make_keyed if keys.are_in_use and options.algorithm == "auto" else _make
-    backend = make(group, meeting, options, network, connect_ring, figures, deadline)
-    # Only after the ring is connected: its connections come in at the same port.
-    backend.set_peers(
-        token=_token(job),
-        names=meeting.global_ranks,
-        listener=listener,
-        addresses=addresses,
-        recorded=recorded,
-    )
+    backend = make(group, meeting, options, make_group, peers, figures, deadline)
+    backend.set_peers(peers.get())
+    backend.set_recorded(recorded)
     backend.set_split(_maker_of_splits(asked, meeting.global_ranks))
     return backend
+
+
+class Peers:
+    """The connections between a group's ranks, made now if sums may take them, else when needed.
+
+    start: makes a _C.Peers. timeout: gives the time that connecting may take now.
+    """
+
+    def __init__(self, start, timeout, interruption):
+        self._start = start
+        self._timeout = timeout
+        self._interruption = interruption
+        self._started = None
+
+    def connect(self) -> "_C.Peers":
+        """Connects this rank with its neighbours in a ring, or raises a RuntimeError."""
+        self._started = self._start()
+        self._started.connect(timeout=self._timeout(), interruption=self._interruption)
+        return self._started
+
+    def drop(self) -> None:
+        """After a failure of a rank, at all ranks, before any of them calls get()."""
+        if self._started is not None:
+            self._started.abort()
+        self._started = None
+
+    def get(self) -> "_C.Peers":
+        return self._started or self._start()
 
 
 def _maker_of_splits(asked, global_ranks):
@@ -156,12 +197,21 @@ def _reachable(listener, addresses, meeting, group, deadline):
     return listener, found
 
 
-def _make(group, meeting, options, network, connect_ring, figures, deadline):
+def _make(group, meeting, options, network, peers, figures, deadline):
     """Makes the group, with the path that its sums take; `network` makes one on the network."""
+
+    def around_ring():
+        made = _C.InNetworkGroup.without_network(
+            rank=group.group_rank, size=group.group_size, timeout=options.timeout
+        )
+        made.sum_around_ring(options.numbers)
+        return made
+
     if group.group_size == 1:
         return network(False, [])
     if options.algorithm == "ring":
-        return _ring_group(group, options, connect_ring())
+        peers.connect()
+        return around_ring()
     in_memory = options.host_memory and meeting.on_one_host
     no_memory = ""
     if in_memory and options.algorithm == "auto":
@@ -181,21 +231,21 @@ def _make(group, meeting, options, network, connect_ring, figures, deadline):
             deadline,
             figures,
             network=lambda: network(False, host_of),
-            connect_ring=connect_ring,
-            ring_group=lambda ring: _ring_group(group, options, ring),
+            peers=peers,
+            around_ring=around_ring,
             no_memory=no_memory,
         )
     return network(in_memory, host_of)
 
 
-def _make_keyed(group, meeting, options, network, connect_ring, figures, deadline):
+def _make_keyed(group, meeting, options, network, peers, figures, deadline):
     """The same for "auto" with a key: a ring has no tags, so only a user may choose one."""
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory and not options.route:
         raise RuntimeError(f"{NO_ROUTE}; {WHY_NO_RING}")
     explicit = dataclasses.replace(options, algorithm="innetwork")
     try:
-        backend = _make(group, meeting, explicit, network, connect_ring, figures, deadline)
+        backend = _make(group, meeting, explicit, network, peers, figures, deadline)
     except dist.DistBackendError as error:
         meeting.check()  # without a rank, nothing helps
         raise dist.DistBackendError(f"{error}; {WHY_NO_RING}") from error
@@ -263,33 +313,6 @@ def _in_network(
 def _join_timeout(options, deadline):
     return min(
         options.join_timeout, deadline.most if options.algorithm == "auto" else deadline.left
-    )
-
-
-def _connect_ring(
-    group, options, job, listener, names, addresses, *, deadline, interruption, recorded
-):
-    return _C.Ring(
-        rank=group.group_rank,
-        size=group.group_size,
-        timeout=options.timeout,
-        join_timeout=_join_timeout(options, deadline),
-        interruption=interruption,
-        token=_token(job),
-        names=names,
-        listener=listener,
-        addresses=addresses,
-        recorded=recorded,
-    )
-
-
-def _ring_group(group, options, ring):
-    return _C.RingGroup(
-        rank=group.group_rank,
-        size=group.group_size,
-        timeout=options.timeout,
-        ring=ring,
-        numbers=options.numbers,
     )
 
 

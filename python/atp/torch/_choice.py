@@ -80,13 +80,12 @@ def made_in_memory(meeting, make, deadline):
     return group, why.partition(", and no route to a server")[0]
 
 
-def choose_paths(
-    meeting, options, deadline, figures, *, network, connect_ring, ring_group, no_memory=""
-):
+def choose_paths(meeting, options, deadline, figures, *, network, peers, around_ring, no_memory=""):
     """The group's backend, with both paths or the only possible one; `choice` has the reason.
 
-    network, connect_ring: create one of the paths, or raise a RuntimeError if it is impossible.
-    ring_group: creates a backend that has only the given ring.
+    network: creates a backend for sums in the network, or raises a RuntimeError.
+    peers: the connections between ranks (_backend.Peers).
+    around_ring: creates a backend whose sums only go around a ring.
     no_memory: why ranks of one host cannot sum in its memory, after they have tried.
     """
     if no_memory and meeting.is_first:
@@ -97,7 +96,7 @@ def choose_paths(
         return _chosen(
             meeting, group, f"in the network: faster for all sizes according to {TIMES_VARIABLE}"
         )
-    ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, deadline)
+    ring, why_no_ring = _made_by_all(meeting, "ring", peers.connect, deadline)
     if group is None and ring is None:
         in_memory = f"in the host's memory ({no_memory}) nor " if no_memory else ""
         raise dist.DistBackendError(
@@ -110,8 +109,9 @@ def choose_paths(
         # Not a problem but the usual case, where nobody has set up a switch or a server.
         is_wanted = why_no_network == NO_ROUTE
         level = logging.INFO if is_wanted else logging.WARNING
-        return _chosen(meeting, ring_group(ring), reason, level)
+        return _chosen(meeting, around_ring(), reason, level)
     if ring is None:
+        _drop(meeting, peers, deadline)
         reason = (
             f"in the network: the ranks cannot connect to form a ring ({why_no_ring}); barriers, "
             "broadcasts and all that is not a sum in the network need such TCP connections, too, "
@@ -129,17 +129,24 @@ def choose_paths(
             )
         if "innetwork" in failed:
             reason = f"over a ring: a sum in the network has failed ({failed['innetwork']})"
-            return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
+            return _chosen(meeting, around_ring(), reason, logging.WARNING)
         if "ring" in failed:
             reason = f"in the network: a sum over a ring has failed ({failed['ring']})"
+            _drop(meeting, peers, deadline)
             return _chosen(meeting, group, reason, logging.WARNING)
+    group.set_peers(ring)
     group.add_ring(
-        ring=ring,
         network_figures=figures.innetwork,
         ring_figures=figures.ring,
         judged_every=_JUDGED_EVERY,
     )
     return _chosen(meeting, group, f"{_described(group, figures)}, according to {source}")
+
+
+def _drop(meeting, peers, deadline):
+    """Ends the ranks' connections at all ranks, so that none takes a new one for an old one."""
+    peers.drop()
+    meeting.exchange("path/dropped", "-", deadline)
 
 
 def _no_route():
@@ -171,7 +178,7 @@ def _probe(meeting, options, deadline, group, ring):
     """(figures, the paths that failed and why)."""
     measures = {
         "innetwork": group.measure,
-        "ring": lambda **what: ring.measure(**what, numbers=options.numbers),
+        "ring": ring.measure,
     }
     points = {path: [] for path in _PATHS}
     rounds = _ROUNDS

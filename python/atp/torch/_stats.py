@@ -84,7 +84,7 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
     algorithm="ring", it raises a ValueError.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
-    if isinstance(backend, _C.RingGroup):
+    if backend.sums_around_ring:
         what = "this group" if backend.choice else "a group with algorithm='ring'"
         why = f"it sums {backend.choice}" if backend.choice else "use algorithm='innetwork'"
         raise ValueError(f"{what} keeps no digest; {why}")
@@ -102,18 +102,18 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
 def _algorithm_of(backend) -> str:
     if backend.choice:
         return "auto"
-    return "ring" if isinstance(backend, _C.RingGroup) else "innetwork"
+    return "ring" if backend.sums_around_ring else "innetwork"
 
 
 def _choice_of(backend) -> dict | None:
     if not backend.choice:
         return None
-    counts = None if isinstance(backend, _C.RingGroup) else backend.tuner_counts()
+    counts = backend.tuner_counts()
     return {"reason": backend.choice, **(counts or {})}
 
 
 def _digest_of(backend) -> dict | None:
-    reading = None if isinstance(backend, _C.RingGroup) else backend.digest()
+    reading = backend.digest()
     return reading and {"operations": reading[0], "value": reading[1]}
 
 
@@ -133,7 +133,7 @@ def write_flight_records(folder: str | os.PathLike | None = None) -> list[str]:
     return _C.write_records(folder=os.fspath(folder) if folder is not None else "")
 
 
-def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
+def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup:
     if group is None:
         raise ValueError("there is no default group: call init_process_group() first")
     if not isinstance(group, dist.ProcessGroup):
@@ -143,6 +143,6 @@ def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     backend = getattr(backend, "wrapped_pg", backend)
     if isinstance(backend, getattr(_C, "ReconfigurableGroup", ())):
         backend = backend.member()
-    if not isinstance(backend, _C.InNetworkGroup | _C.RingGroup):
+    if not isinstance(backend, _C.InNetworkGroup):
         raise ValueError(f"this group's backend is {dist.get_backend(group)}, not atp")
     return backend

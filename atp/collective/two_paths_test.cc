@@ -1,12 +1,11 @@
-#include "atp/collective/ring/ring_transport.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "atp/collective/peer/peers_transport.h"
 #include "atp/collective/testing/cluster.h"
-#include "atp/collective/testing/ring.h"
+#include "atp/collective/testing/peers.h"
 
 // A communicator with two paths: all ranks choose the same one for an operation, and the results do
 // not depend on the choice.
@@ -30,10 +29,10 @@ struct Setting {
   NumberFormat format = NumberFormat::kBlocks;
 };
 
-class TwoPaths {
+class BothPaths {
  public:
-  explicit TwoPaths(const Setting& setting)
-      : cluster_(kRanks), second_(kRanks), ring_(kRanks), setting_(setting) {
+  explicit BothPaths(const Setting& setting)
+      : cluster_(kRanks), second_(kRanks), peers_(kRanks), setting_(setting) {
     std::vector<CommunicatorOptions> options = all_options(cluster_);
     for (auto& o : options) {
       o.digest = true;
@@ -44,9 +43,7 @@ class TwoPaths {
     communicators_ = join_all(options);
     if (!setting.has_ring) return;
     in_parallel(kRanks, [&](std::size_t rank) {
-      auto ring = ring_.connect(rank);
-      ASSERT_TRUE(ring.ok()) << ring.error().message;
-      EXPECT_EQ(message(communicators_[rank]->add_ring(ring_transport(std::move(ring).value()),
+      EXPECT_EQ(message(communicators_[rank]->add_ring(peers_transport(peers_.start(rank)),
                                                        setting.figures, setting.judged_every)),
                 "");
     });
@@ -62,7 +59,7 @@ class TwoPaths {
  private:
   const TestingCluster cluster_;
   const TestingCluster second_;
-  TestingRing ring_;
+  TestingPeers peers_;
   const Setting setting_;
   Communicators communicators_;
 };
@@ -107,7 +104,7 @@ Outcome outcome_at(Communicator& communicator, std::size_t rank) {
 }
 
 std::vector<Outcome> outcomes_of(const Setting& setting) {
-  TwoPaths ways(setting);
+  BothPaths ways(setting);
   std::vector<Outcome> outcomes(kRanks);
   in_parallel(kRanks, [&](std::size_t rank) { outcomes[rank] = outcome_at(ways.at(rank), rank); });
   shut_down(ways.all());
@@ -151,7 +148,7 @@ const std::vector<Case> kCases = {
     {"sums of 16 bits", {.judged_every = 7, .format = NumberFormat::kBlocksInt16}, 1, 1},
 };
 
-TEST(RingTransport, ThePathAffectsNoResultAndIsTheSameAtAllRanks) {
+TEST(TwoPaths, ThePathAffectsNoResultAndIsTheSameAtAllRanks) {
   for (const Case& each : kCases) {
     SCOPED_TRACE(each.name);
     const std::vector<Outcome> found = outcomes_of(each.setting);
@@ -176,8 +173,8 @@ TEST(RingTransport, ThePathAffectsNoResultAndIsTheSameAtAllRanks) {
   }
 }
 
-TEST(RingTransport, AProbeIsInNoDigestAndHasNoNumber) {
-  TwoPaths ways({.figures = kRingForAll, .judged_every = 2});
+TEST(TwoPaths, AProbeIsInNoDigestAndHasNoNumber) {
+  BothPaths ways({.figures = kRingForAll, .judged_every = 2});
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(5000, 1.0F);
     EXPECT_EQ(message(ways.at(rank).all_reduce(tensor, {.is_probe = true}).wait()), "");
@@ -189,8 +186,8 @@ TEST(RingTransport, AProbeIsInNoDigestAndHasNoNumber) {
 }
 
 // Otherwise it would measure a network that no operation uses.
-TEST(RingTransport, AProbeIsSpreadOverAllServers) {
-  TwoPaths ways({.has_ring = false, .two_servers = true});
+TEST(TwoPaths, AProbeIsSpreadOverAllServers) {
+  BothPaths ways({.has_ring = false, .two_servers = true});
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(std::size_t{1} << 18, 1.0F);  // too large for one server
     EXPECT_EQ(message(ways.at(rank).all_reduce(tensor, {.is_probe = true}).wait()), "");
@@ -201,9 +198,9 @@ TEST(RingTransport, AProbeIsSpreadOverAllServers) {
 }
 
 // A second or late call would make ranks disagree.
-TEST(RingTransport, ARingIsAddedOnceAndBeforeTheFirstOperation) {
-  TwoPaths ways({});
-  TwoPaths late({.has_ring = false});
+TEST(TwoPaths, ARingIsAddedOnceAndBeforeTheFirstOperation) {
+  BothPaths ways({});
+  BothPaths late({.has_ring = false});
   in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(ways.at(rank).add_ring(nullptr, kRingForAll, 0)),
                 HasSubstr("only once, and only before the first operation"));
@@ -214,9 +211,9 @@ TEST(RingTransport, ARingIsAddedOnceAndBeforeTheFirstOperation) {
   });
 }
 
-TEST(RingTransport, IfOnePathFailsBothFail) {
+TEST(TwoPaths, IfOnePathFailsBothFail) {
   for (const CostModels& figures : {kRingForAll, kRingForLarge}) {
-    TwoPaths ways({.figures = figures});
+    BothPaths ways({.figures = figures});
     in_parallel(kRanks, [&](std::size_t rank) {
       std::vector<float> tensor(5000, 1.0F);
       ASSERT_EQ(message(ways.at(rank).all_reduce(tensor).wait()), "");

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "atp/collective/base/transport.h"
+#include "atp/collective/peer/peers.h"
+
+namespace atp {
+
+// The connections between ranks as a communicator's second path (Communicator::add_ring), for
+// all-reduces of float32, whose sums have the network's bits. Others may use the same peers.
+std::shared_ptr<Transport> peers_transport(std::shared_ptr<Peers> peers);
+
+}  // namespace atp
