@@ -30,11 +30,9 @@ ordered_json dimension_json(const DimensionCost& cost) {
 }
 
 ordered_json memory_json(const planner::MemoryPerRank& memory) {
-  return {{"weights", memory.weights},
-          {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer},
-          {"activations", memory.activations},
-          {"total", memory.total()}};
+  return {{"weights", memory.weights},     {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer}, {"activations", memory.activations},
+          {"working", memory.working},     {"total", memory.total()}};
 }
 
 ordered_json ends_json(const planner::EndsCost& ends) {

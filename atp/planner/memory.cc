@@ -1,5 +1,7 @@
 #include "atp/planner/memory.h"
 
+#include <algorithm>
+
 #include "atp/planner/feasibility.h"
 #include "atp/planner/layer_volume.h"
 
@@ -12,6 +14,48 @@ double ranks(Mesh mesh) { return static_cast<double>(mesh.size()); }
 double attention_scores(const Transformer& model, const Workload& workload, Mesh mesh) {
   const double pairs = static_cast<double>(workload.tokens()) * workload.sequence;
   return 5 * model.heads * pairs / ranks(mesh);
+}
+
+bool is_half(const Transformer& model) { return model.bytes_per_element < 4; }
+
+// Statistics and losses are computed in float32 at least.
+double wide_bytes(const Transformer& model) { return std::max(4u, model.bytes_per_element); }
+
+// Per token, what a norm normalized and its result, the input of a column-first product.
+double norm_bytes(const Transformer& model, Mesh mesh, bool sequence_parallel) {
+  const double normal = wide_bytes(model) / (sequence_parallel ? mesh.d1 : 1);
+  return (normal + model.bytes_per_element) * model.hidden / mesh.d2;
+}
+
+// Layers of one input are multiplied as one matrix, of which the backward pass keeps a copy.
+double joined_weights(const Transformer& model, Mesh mesh) {
+  if (!model.gated) return 0;
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
+  const double outputs =
+      static_cast<double>(model.q_width()) + 2 * kv + 2 * static_cast<double>(model.ffn_width());
+  return model.hidden * outputs / ranks(mesh);
+}
+
+// Per token, in the backward pass of one layer, beyond what that pass has freed: the gradients
+// around the activation function, and those of the residual.
+double gradient_bytes(const Transformer& model, Mesh mesh) {
+  const double wide = (model.gated ? 2 : 1) * static_cast<double>(model.ffn_width());
+  // Half precision is summed as float32: a product with its rounding, and the sum.
+  const bool sums_halves = is_half(model) && mesh.d2 > 1;
+  const double bytes = model.bytes_per_element + (sums_halves ? 2 * wide_bytes(model) : 0);
+  return bytes * wide / mesh.d1 + 3 * wide_bytes(model) * model.hidden / mesh.d2;
+}
+
+// Per token, when the loss's backward pass begins: three wide copies (probabilities, their gradient
+// and one in between), the model's own logits unless they are a row's in float32, which are among
+// these, and the loss's values, numbers and masks.
+double logit_bytes(const Transformer& model, Mesh mesh, const Options& options) {
+  if (model.vocabulary == 0) return 0;
+  const bool whole = options.whole_logits;
+  const auto of_row = static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
+  const double copies =
+      3 * wide_bytes(model) + (whole || is_half(model) ? model.bytes_per_element : 0);
+  return 128 + copies * (whole ? model.vocabulary : of_row);
 }
 
 }  // namespace
@@ -40,35 +84,46 @@ double trained_per_rank(const Transformer& model, Mesh mesh) {
   return parameters_per_rank(model, mesh) + few;
 }
 
-double activation_factor(const Transformer& model, Mesh mesh, double core_copies,
-                         bool sequence_parallel) {
-  const double h = model.hidden;
-  const double q = static_cast<double>(model.q_width()) / h;
-  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) / h;
-  const double ffn = static_cast<double>(model.ffn_width()) / h;
-  // Inputs of the norms and the dropout masks, and inputs of the two column-first products: [R,
-  // S(1)].
-  const double between = 6, products = 4;
-  const double narrow = products + between / (sequence_parallel ? mesh.d1 : 1);
-  // Inputs of the row-first products and of the activation function: [S(1), R].
-  const double wide = 2 * q + 2 * (model.first_matrices() + 1) * ffn;
-  const double core = 2 * (q + 2 * kv * core_copies);
-  return narrow / mesh.d2 + wide / mesh.d1 + core / ranks(mesh);
+double activation_bytes(const Transformer& model, Mesh mesh, double core_copies,
+                        bool sequence_parallel) {
+  const double e = model.bytes_per_element, n = ranks(mesh);
+  const auto q = static_cast<double>(model.q_width());
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) * core_copies;
+  const auto ffn = static_cast<double>(model.ffn_width());
+  const double norms = 2 * norm_bytes(model, mesh, sequence_parallel);
+  // The core's operands, its result and the softmax's scales, and the result of the whole row.
+  // Keys and values are repeated for grouped queries; rotated queries and keys are new.
+  const bool repeats = kv < q, rotates = model.gated;
+  double core = q + 2 * kv + (repeats ? 2 * q : 0);
+  if (rotates) core = repeats ? std::max(3 * q, 2 * q + 3 * kv) : 2 * q + 3 * kv;
+  core = (core + (mesh.d2 > 1 ? q : 0)) / n;
+  const double scales = 4.0 * model.heads / n;
+  // Inputs of the activation function and of the second product.
+  const double feed_forward = (model.gated ? 4 : 2) * ffn / mesh.d1;
+  return norms + e * (core + q / mesh.d1 + feed_forward) + scales;
 }
 
 MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload, Mesh mesh,
                               const Options& options) {
   MemoryPerRank memory;
-  const double parameters = parameters_per_rank(model, mesh);
-  memory.weights = parameters * model.bytes_per_element;
+  const double parameters = trained_per_rank(model, mesh);
+  const double e = model.bytes_per_element;
+  memory.weights = parameters * e;
   memory.gradients = memory.weights;
-  memory.optimizer = parameters * options.optimizer_bytes_per_parameter;
+  memory.optimizer =
+      parameters * options.optimizer_bytes_per_parameter.value_or(is_half(model) ? 12 : 2 * e);
   const double core_copies = kv_copies_of_core(model, sequences_at_once(workload, options), mesh);
-  double of_layer = static_cast<double>(workload.tokens()) * model.hidden *
-                    activation_factor(model, mesh, core_copies, options.sequence_parallel);
-  if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh);
-  // The factors are bytes at two bytes per element.
-  memory.activations = model.layers * of_layer * model.bytes_per_element / 2;
+  const auto tokens = static_cast<double>(workload.tokens());
+  double of_layer = tokens * activation_bytes(model, mesh, core_copies, options.sequence_parallel);
+  if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh) * e / 2;
+  of_layer += joined_weights(model, mesh) * e;
+  memory.activations = model.layers * of_layer;
+  if (model.vocabulary > 0) {
+    const bool splits_tokens = options.sequence_parallel && !options.whole_logits;
+    memory.activations += tokens * norm_bytes(model, mesh, splits_tokens);
+  }
+  memory.working =
+      tokens * std::max(logit_bytes(model, mesh, options), gradient_bytes(model, mesh));
   return memory;
 }
 

@@ -9,18 +9,19 @@ namespace {
 
 const Transformer kGpt{.hidden = 1024, .layers = 24, .heads = 16};
 
-// s b h * [10/d2 + 18/d1 + 6/(d1 d2)] at N = 8.
-TEST(Activations, AreSmallestBetweenTheExtremes) {
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {8, 1}), 13);
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {4, 2}), 10.25);
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {2, 4}), 12.25);
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {1, 8}), 20);
+// Two norms keep 2 + 4 bytes of h/d2 each, the core q, k, v and its result, W_O's input and the
+// feed-forward block 2 bytes of h/d1 and 2 x 4 h/d1 each; the softmax 4 bytes per head.
+TEST(Activations, AreThoseThatTheRuntimeKeeps) {
+  EXPECT_DOUBLE_EQ(activation_bytes(kGpt, {1, 1}), 1024 * (12 + 6 + 2 + 16) + 4 * 16);
+  EXPECT_DOUBLE_EQ(activation_bytes(kGpt, {8, 1}), 1024 * (12 + 24 / 8.0) + 4 * 2);
+  // With several columns the core's result is gathered, and its own part kept as well.
+  EXPECT_DOUBLE_EQ(activation_bytes(kGpt, {4, 2}), 1024 * (12 / 2.0 + 8 / 8.0 + 18 / 4.0) + 4 * 2);
 }
 
-TEST(Activations, OnOneDimensionEqualMegatrons) {
-  for (const std::uint32_t n : {1u, 2u, 4u, 16u}) {
-    EXPECT_DOUBLE_EQ(activation_factor(kGpt, {n, 1}), 10 + 24.0 / n);
-  }
+TEST(Activations, InFloat32AreTwiceAsManyButForTheNorms) {
+  Transformer model = kGpt;
+  model.bytes_per_element = 4;
+  EXPECT_DOUBLE_EQ(activation_bytes(model, {1, 1}), 1024 * (16 + 2 * 24) + 4 * 16);
 }
 
 TEST(Memory, WeightsAreSplitOverBothDimensions) {
@@ -28,9 +29,10 @@ TEST(Memory, WeightsAreSplitOverBothDimensions) {
   const double parameters = 12.0 * 1024 * 1024 * 24;
   for (const Mesh mesh : {Mesh{8, 1}, Mesh{4, 2}, Mesh{1, 8}}) {
     const MemoryPerRank memory = memory_per_rank(kGpt, workload, mesh, {});
-    EXPECT_DOUBLE_EQ(memory.weights, parameters * 2 / 8);
+    const double of_norms = 24 * 4 * 1024.0 / mesh.d2;
+    EXPECT_DOUBLE_EQ(memory.weights, parameters * 2 / 8 + 2 * of_norms);
     EXPECT_DOUBLE_EQ(memory.gradients, memory.weights);
-    EXPECT_DOUBLE_EQ(memory.optimizer, parameters * 12 / 8);
+    EXPECT_DOUBLE_EQ(memory.optimizer, memory.weights * 6);
   }
 }
 
@@ -41,22 +43,24 @@ TEST(Memory, StoredAttentionScoresTakeFiveBytesPerHeadAndPair) {
   options.stores_attention_scores = true;
   const double stored = memory_per_rank(kGpt, workload, {4, 2}, options).activations;
   EXPECT_DOUBLE_EQ(stored - without, 24.0 * 5 * 16 * 2 * 512 * 512 / 8);
-  EXPECT_DOUBLE_EQ(without, 24.0 * 2 * 512 * 1024 * 10.25);
+  EXPECT_DOUBLE_EQ(without, 24.0 * 2 * 512 * activation_bytes(kGpt, {4, 2}));
 }
 
 TEST(Memory, CountsTheEmbeddingAndReplicatedKvHeads) {
   Transformer model = kGpt;
   model.vocabulary = 50000;
   const Workload workload{.batch = 1, .sequence = 1};
+  const double last_norm = 2 * 1024;
   EXPECT_DOUBLE_EQ(memory_per_rank(model, workload, {8, 1}, {}).weights -
                        memory_per_rank(kGpt, workload, {8, 1}, {}).weights,
-                   2.0 * 50000 * 1024 / 8);
+                   2.0 * (50000 * 1024 / 8 + last_norm));
   model = kGpt;
   model.kv_heads = 4;
   // kv width 256; with eight rows each head is stored twice.
   const double four_rows = memory_per_rank(model, workload, {4, 2}, {}).weights;
   const double eight_rows = memory_per_rank(model, workload, {8, 1}, {}).weights;
-  EXPECT_DOUBLE_EQ(eight_rows - four_rows, 24.0 * 2 * 2 * 1024 * 256 / 8);
+  const double half_of_norms = 24.0 * 4 * 1024 / 2;
+  EXPECT_DOUBLE_EQ(eight_rows - four_rows, 2 * (24.0 * 2 * 1024 * 256 / 8 + half_of_norms));
 }
 
 const Transformer kLlama{.hidden = 8192,
@@ -90,8 +94,14 @@ TEST(Llama3_8b, HasASeparateHead) {
   EXPECT_NEAR(parameters(), 8.03e9 - 128256.0 * 4096, 1e6);
 }
 
-TEST(Llama3_70b, KeepsThreeWideActivationsOfTheGatedBlock) {
-  EXPECT_DOUBLE_EQ(activation_factor(kLlama, {1, 1}), 10 + (2 + 2 * 3 * 3.5) + 2 * 1.25);
+// The repeated keys and values are as wide as the queries, and gate, up, the activation's result
+// and the product are kept; so are the joined weights of layers with one input.
+TEST(Llama3_70b, KeepsFourWideActivationsOfTheGatedBlockAndCopiesOfWeights) {
+  const double of_token = 8192 * (12 + 2 * (3 + 1 + 4 * 3.5)) + 4 * 64;
+  EXPECT_DOUBLE_EQ(activation_bytes(kLlama, {1, 1}), of_token);
+  const double joined = 2.0 * 8192 * (1.25 * 8192 + 2 * 28672);
+  EXPECT_DOUBLE_EQ(memory_per_rank(kLlama, {1, 10}, {1, 1}, {}).activations,
+                   80 * (10 * of_token + joined));
 }
 
 TEST(Llama3_70b, ReducesEightAndAQuarterHiddenWidths) {
@@ -142,8 +152,9 @@ TEST(Volume, CountsKeyValueHeadsSharedByRanksOfARow) {
   EXPECT_DOUBLE_EQ(plain.all_gathered2, (4 + 2 * 2 * 2 + 4) * of_row);
   const LayerVolume fused = layer_volume(model, 10, {2, 2}, Accounting::kFused, 2);
   EXPECT_DOUBLE_EQ(fused.reduce_scattered2, (4 + 2 * 2 * 2 + 4) * of_row);
-  EXPECT_DOUBLE_EQ(activation_factor(model, {2, 2}, 2) - activation_factor(model, {2, 2}),
-                   2 * 2 * 0.5 / 4);
+  // Queries, keys and values, and keys and values repeated for the queries.
+  EXPECT_DOUBLE_EQ(activation_bytes(model, {2, 2}) - activation_bytes(model, {2, 2}, 2),
+                   2 * (2 * 32 - 2 * 16) / 4.0);
 }
 
 TEST(Volume, OfTheEndsCountsEmbeddingHeadLossAndNorm) {
@@ -189,17 +200,35 @@ TEST(Parameters, ThatAreTrainedIncludeNormsBiasesAndPositions) {
                    (4 + 2 + 100) * h);
 }
 
-// s b h * [(4 + 6/d1)/d2 + 18/d1 + 6/(d1 d2)].
-TEST(SequenceParallel, StoresTheInputsOfNormsAndTheMasksOfARanksTokens) {
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {8, 1}, 1, true), 4 + 6.0 / 8 + 24.0 / 8);
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {4, 2}, 1, true), (4 + 6.0 / 4) / 2 + 18.0 / 4 + 0.75);
-  EXPECT_DOUBLE_EQ(activation_factor(kGpt, {1, 8}, 1, true), activation_factor(kGpt, {1, 8}));
+TEST(SequenceParallel, KeepsNormalizedValuesOfARanksTokens) {
+  EXPECT_DOUBLE_EQ(activation_bytes(kGpt, {8, 1}) - activation_bytes(kGpt, {8, 1}, 1, true),
+                   1024 * 2 * 4 * (7.0 / 8));
+  EXPECT_DOUBLE_EQ(activation_bytes(kGpt, {1, 8}, 1, true), activation_bytes(kGpt, {1, 8}));
+}
+
+// Per token and logit: in half precision the logits and three float32 copies, or in float32 only
+// three; but a rank that gets whole logits keeps those as well.
+TEST(Logits, AreKeptFourTimesWhileTheLossIsComputed) {
+  struct Row {
+    std::uint32_t element;
+    bool whole;
+    double bytes;
+  };
+  Transformer model = kGpt;
+  model.vocabulary = 50257;
   const Workload workload{.batch = 2, .sequence = 512};
-  Options options;
-  const double whole = memory_per_rank(kGpt, workload, {8, 1}, options).activations;
-  options.sequence_parallel = true;
-  const double split = memory_per_rank(kGpt, workload, {8, 1}, options).activations;
-  EXPECT_DOUBLE_EQ(split / whole, (4 + 0.75 + 3) / 13);
+  for (const Row& row : {Row{2, false, 14 * 12565.0}, Row{4, false, 12 * 12565.0},
+                         Row{2, true, 14 * 50257.0}, Row{4, true, 16 * 50257.0}}) {
+    model.bytes_per_element = row.element;
+    Options options;
+    options.whole_logits = row.whole;
+    EXPECT_DOUBLE_EQ(memory_per_rank(model, workload, {4, 2}, options).working,
+                     1024 * (128 + row.bytes))
+        << row.element << (row.whole ? " whole" : "");
+  }
+  const double of_layer = 2 * 4096 + 3 * 4 * 1024;
+  EXPECT_DOUBLE_EQ(memory_per_rank(kGpt, workload, {1, 1}, {}).working, 1024 * of_layer)
+      << "without a vocabulary: a layer's gradients";
 }
 
 TEST(SequenceParallel, SplitsEachSumOnDimension1) {

@@ -102,9 +102,10 @@ struct Options {
   bool fully_shard = false;
   CollectiveSet data;
 
-  // Memory: optimizer state per weight (float32 master copy and two moments), and whether attention
-  // scores are stored; the runtime's scaled_dot_product_attention does not store them.
-  double optimizer_bytes_per_parameter = 12;
+  // Memory: optimizer state per weight (absent: Adam's two moments and, for half precision, a
+  // master copy, in float32 at least), and whether attention scores are stored; the runtime's
+  // scaled_dot_product_attention does not store them.
+  std::optional<double> optimizer_bytes_per_parameter;
   bool stores_attention_scores = false;
   double device_memory_bytes = 0;  // 0: no limit
 

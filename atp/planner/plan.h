@@ -119,7 +119,8 @@ struct MemoryPerRank {
   double gradients = 0;
   double optimizer = 0;
   double activations = 0;
-  double total() const { return weights + gradients + optimizer + activations; }
+  double working = 0;  // the logits and their gradients or, if that is more, those of a layer
+  double total() const { return weights + gradients + optimizer + activations + working; }
 };
 
 struct Candidate {

@@ -40,9 +40,9 @@ Status check_options(const Options& options) {
         "sequence parallelism is not in equation 2; use link-load mode with exact volumes"};
   }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
-  if (!(options.optimizer_bytes_per_parameter >= 0)) {
+  if (const double bytes = options.optimizer_bytes_per_parameter.value_or(0); !(bytes >= 0)) {
     return Error{"the optimizer's bytes per parameter must not be negative, found " +
-                 number_text(options.optimizer_bytes_per_parameter)};
+                 number_text(bytes)};
   }
   if (!(options.device_memory_bytes >= 0)) {
     return Error{"a device's memory must not be negative, found " +

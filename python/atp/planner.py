@@ -80,6 +80,8 @@ class Memory:
     gradients: float
     optimizer: float
     activations: float
+    working: float
+    """The logits and their gradients or, if that is more, the gradients of one layer."""
     total: float
 
 

@@ -33,6 +33,12 @@ def test_chunks_are_traced(tmp_path, needs_namespaces):
     assert (tmp_path / "overlap.svg").exists()
 
 
+def test_a_rank_needs_the_memory_that_the_planner_says():
+    result = run("memory", "--only", "grouped")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("planned") == 2, "two meshes"
+
+
 def test_a_wrong_order_of_meshes_is_reported():
     good = [
         {"mesh": [2, 1], "predicted": 1.0, "measured": [1.1, 1.0, 9.0]},

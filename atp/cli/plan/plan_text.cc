@@ -283,10 +283,11 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
   }
   const planner::MemoryPerRank& memory = candidate.memory;
   text += fmt::format(
-      "  memory per rank: {} (weights {}, gradients {}, optimizer {}, activations {})\n",
+      "  memory per rank: {} (weights {}, gradients {}, optimizer {}, activations {}, "
+      "working {})\n",
       bytes_for_people(memory.total()), bytes_for_people(memory.weights),
       bytes_for_people(memory.gradients), bytes_for_people(memory.optimizer),
-      bytes_for_people(memory.activations));
+      bytes_for_people(memory.activations), bytes_for_people(memory.working));
   for (const std::string& note : candidate.notes) text += "  note: " + note + "\n";
   return text;
 }
