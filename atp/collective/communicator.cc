@@ -305,6 +305,12 @@ Handle Communicator::in_memory(const Values& values, HostRequest request,
   return handle;
 }
 
+Handle Communicator::all_reduce(const Values& values, HostRequest request,
+                                const AllReduceOptions& options) {
+  request.collective = HostCollective::kAllReduce;
+  return in_memory(values, std::move(request), options);
+}
+
 Handle Communicator::reduce_scatter(const Values& values, HostRequest request,
                                     const AllReduceOptions& options) {
   request.collective = HostCollective::kReduceScatter;
@@ -325,8 +331,10 @@ Handle Communicator::broadcast(std::span<std::byte> bytes, HostRequest request,
   return in_memory({bytes.data(), bytes.size(), DataType::kFloat32}, std::move(request), options);
 }
 
-Handle Communicator::reduce(const Values& values, Rank root, const AllReduceOptions& options) {
-  return in_memory(values, {.collective = HostCollective::kReduce, .root = root}, options);
+Handle Communicator::reduce(const Values& values, HostRequest request,
+                            const AllReduceOptions& options) {
+  request.collective = HostCollective::kReduce;
+  return in_memory(values, std::move(request), options);
 }
 
 Handle Communicator::exchange(HostRequest request, const AllReduceOptions& options) {

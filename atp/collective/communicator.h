@@ -70,6 +70,9 @@ class Communicator {
 
   // Whether all ranks share this host's memory. If so, these collectives are available as well:
   bool in_host_memory() const;
+  // The two below combine elements of any type, too, if the request names their kind and reduction;
+  // the type of `values` does not matter then.
+  Handle all_reduce(const Values& values, HostRequest request, const AllReduceOptions& options);
   // Gives each rank its share of the sum. Floats are added in the order of ranks as float32
   // (host/row_reduction.h), unless the format is kExact. `values` are only read, unless the share
   // is written to its place in them. They and the memory that the request names must live until the
@@ -84,7 +87,7 @@ class Communicator {
                    const AllReduceOptions& options = {});
   // Gives the root the sum, added in the same transport; at other ranks the values stay as they
   // are.
-  Handle reduce(const Values& values, Rank root, const AllReduceOptions& options = {});
+  Handle reduce(const Values& values, HostRequest request, const AllReduceOptions& options = {});
   // A gather, a scatter or an all-to-all, as the request says.
   Handle exchange(HostRequest request, const AllReduceOptions& options = {});
 

@@ -35,6 +35,7 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
                  std::to_string(job.world_size - 1) + ": give another root"};
   }
   if (request.collective == HostCollective::kBroadcast) return ok_status();
+  if (request.collective == HostCollective::kAllReduce) return ok_status();
   if (request.collective == HostCollective::kReduce) return check(values, options, job);
   if (exchanges(request.collective)) {
     if (request.blocks_to.size() == job.world_size && request.blocks_from.size() == job.world_size)
@@ -183,6 +184,7 @@ void Dispatcher::record_request(const Values& values, const HostRequest& request
   }
   if (request.collective == HostCollective::kAllGather) output = of(total);
   const char* type = sums ? name_of(values.type) : "bytes";
+  if (request.reduction != ElementReduction::kNone) type = to_string(request.kind).data();
   record(name_of(request.collective), type, input, output, options);
 }
 

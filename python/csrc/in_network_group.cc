@@ -7,6 +7,7 @@
 #include "atp/collective/peer/peers_transport.h"
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/measured.h"
+#include "python/csrc/peer_requests.h"
 
 // Decides which types and reductions the network carries, and as which type, and submits their
 // all-reduces; all other collectives go to the peer connections.
@@ -47,7 +48,8 @@ InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds tim
                                std::unique_ptr<Communicator> communicator, NumberFormat format)
     : ProcessGroupATP(rank, size, timeout),
       format_(format),
-      communicator_(std::move(communicator)) {}
+      communicator_(std::move(communicator)),
+      keeps_digest_(communicator_ != nullptr && communicator_->digest()) {}
 
 // The table in docs/use/torch.md.
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType type,
@@ -77,6 +79,15 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType 
   }
 }
 
+std::optional<InNetworkGroup::Carriage> InNetworkGroup::own_carriage(
+    at::ScalarType type, const c10d::ReduceOp& op) const {
+  const std::optional<Carriage> sent = carriage(type, op);
+  // A digest has the words that a network would carry.
+  const bool is_sent = sent && (at::isFloatingType(type) || keeps_digest_);
+  if (is_sent || !in_memory() || kind_of(type) == ElementKind::kByte) return sent;
+  return Carriage{.tensor_type = type, .reduction = op.op_, .as_elements = true};
+}
+
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
     const Tensors& tensors, const c10d::ReduceOp& op) const {
   if (communicator_ == nullptr) return std::nullopt;
@@ -84,20 +95,31 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
                                       [](const at::Tensor& tensor) { return tensor.numel() > 0; });
   if (!has_values || !std::all_of(tensors.begin(), tensors.end(), is_dense)) return std::nullopt;
   const at::ScalarType type = tensors.front().scalar_type();
-  return carriage(type, op);
+  const std::optional<Carriage> found = own_carriage(type, op);
+  const auto is_alike = [type](const at::Tensor& tensor) { return tensor.scalar_type() == type; };
+  // Peers take tensors of several types in one call.
+  if (found && found->as_elements && !std::all_of(tensors.begin(), tensors.end(), is_alike)) {
+    return std::nullopt;
+  }
+  return found;
 }
 
-void InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
-                                   at::TensorList tensors, const c10d::ReduceOp& op,
-                                   Buffers& buffers, AllReduceOptions* request) const {
+HostRequest InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
+                                          at::TensorList tensors, const c10d::ReduceOp& op,
+                                          Buffers& buffers, AllReduceOptions* request) const {
   // First the caller's reduction, which may be refused: bool has no average.
   const c10d::ReduceOp left = buffers.reduction(op, tensors, getSize());
+  if (carriage.as_elements) {
+    return {.kind = kind_of(carriage.tensor_type),
+            .reduction = reduction_of(name, left, carriage.tensor_type)};
+  }
   const bool is_or = carriage.reduction != op.op_;
   request->reduction = network_reduction(is_or ? carriage.reduction : left.op_);
   const OperationKind kind{carriage.type, request->reduction};
   const Status possible = check_kind(kind, format_, request->format, ranks());
   TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
   if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
+  return {};
 }
 
 // One operation for any number of tensors: they are concatenated, and each starts a new block.
@@ -109,7 +131,8 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   check_one_type(name, tensors);
   const auto work = begin_work("innetwork", name, tensors, tensors);
   Buffers& buffers = work->buffers();
-  set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
+  HostRequest elements =
+      set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
   request.timeout = timeout_of(options.timeout);
   buffers.convert_within(request.timeout);
   const at::Tensor buffer = one_buffer(buffers, tensors);
@@ -120,9 +143,13 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   request.on_done = [end_part = end](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);
   };
-  communicator_->all_reduce({static_cast<std::byte*>(buffer.data_ptr()),
-                             static_cast<std::size_t>(buffer.numel()), carriage.type},
-                            request);
+  const Values values{static_cast<std::byte*>(buffer.data_ptr()),
+                      static_cast<std::size_t>(buffer.numel()), carriage.type};
+  if (carriage.as_elements) {
+    communicator_->all_reduce(values, std::move(elements), request);
+  } else {
+    communicator_->all_reduce(values, request);
+  }
   return work;
 }
 

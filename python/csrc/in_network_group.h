@@ -88,13 +88,19 @@ class InNetworkGroup : public ProcessGroupATP {
     DataType type = DataType::kFloat32;
     at::ScalarType tensor_type = at::kFloat;  // the type of the memory that is sent
     c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::SUM;
+    // In a host's memory: elements of any type as they are, and not by the rule of numbers.
+    bool as_elements = false;
   };
   static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
+  // The same for this group.
+  std::optional<Carriage> own_carriage(at::ScalarType type, const c10d::ReduceOp& op) const;
   // nullopt if the network does not support it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  // Sets the reduction of a request with this carriage; the work's buffers do the rest.
-  void set_reduction(const Buffers::Name& name, const Carriage& carriage, at::TensorList tensors,
-                     const c10d::ReduceOp& op, Buffers& buffers, AllReduceOptions* request) const;
+  // Sets the reduction of a request with this carriage, or returns that of elements; the work's
+  // buffers do the rest.
+  HostRequest set_reduction(const Buffers::Name& name, const Carriage& carriage,
+                            at::TensorList tensors, const c10d::ReduceOp& op, Buffers& buffers,
+                            AllReduceOptions* request) const;
   WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
                     const c10d::AllreduceOptions& options, AllReduceOptions request);
 
@@ -110,10 +116,11 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr scatter(const Buffers::Name& name, const Carriage& carriage, const Tensors& outputs,
                   const Tensors& inputs, const c10d::ReduceScatterOptions& options);
   void submit_scatter(DataType type, ConstBytes input, const at::Tensor& output,
-                      std::vector<std::size_t> lengths, const AllReduceOptions& request);
+                      HostRequest scattered, const AllReduceOptions& request);
 
   const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;
+  const bool keeps_digest_;
 };
 
 }  // namespace atp::pytorch

@@ -163,18 +163,18 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
   for (const at::Tensor& input : inputs) {
     if (input.scalar_type() != type) return std::nullopt;
   }
-  return carriage(type, op);
+  return own_carriage(type, op);
 }
 
 // Floats are added in the order of ranks, so the bits may differ from an all-reduce's.
 void InNetworkGroup::submit_scatter(DataType type, ConstBytes input, const at::Tensor& output,
-                                    std::vector<std::size_t> lengths,
-                                    const AllReduceOptions& request) {
+                                    HostRequest scattered, const AllReduceOptions& request) {
+  const std::vector<std::size_t>& lengths = scattered.lengths;
   const std::size_t count = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  scattered.outputs = {memory_of(output)};
   // It is only read.
   const Values values{const_cast<std::byte*>(input.data()), count, type};
-  communicator_->reduce_scatter(
-      values, {.lengths = std::move(lengths), .outputs = {memory_of(output)}}, request);
+  communicator_->reduce_scatter(values, std::move(scattered), request);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const Carriage& carriage,
@@ -188,7 +188,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
   const auto work = begin_work("innetwork", name, inputs, outputs);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
-  set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
+  HostRequest scattered = set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
   buffers.convert_within(timeout_of(options.timeout));
   std::vector<ConstBytes> from;
   Tensors to;
@@ -206,8 +206,8 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const C
   AllReduceOptions part = part_options(work, inputs.size(), options.timeout, !options.asyncOp);
   part.reduction = asked.reduction;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto length = static_cast<std::size_t>(to[i].numel());
-    submit_scatter(carriage.type, from[i], to[i], std::vector<std::size_t>(ranks(), length), part);
+    scattered.lengths.assign(ranks(), static_cast<std::size_t>(to[i].numel()));
+    submit_scatter(carriage.type, from[i], to[i], scattered, part);
   }
   return work;
 }
@@ -239,14 +239,16 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   const auto work = begin_work("innetwork", kMemoryReduceScatter, inputs[0], outputs);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
-  set_reduction(kMemoryReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
+  HostRequest scattered =
+      set_reduction(kMemoryReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
   buffers.convert_within(timeout_of(options.timeout));
   // A copy, of which no output is a part.
   const at::Tensor input = buffers.input(side_by_side(inputs[0]));
   const at::Tensor output = buffers.output(outputs[0]);
   AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);
   part.reduction = asked.reduction;
-  submit_scatter(found->type, readable(input), output, lengths_of(inputs[0]), part);
+  scattered.lengths = lengths_of(inputs[0]);
+  submit_scatter(found->type, readable(input), output, std::move(scattered), part);
   return work;
 }
 
@@ -271,12 +273,17 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
                                                       const c10d::ReduceOptions& options) {
   std::optional<Carriage> found;
   if (tensors.size() == 1) found = carriage_in_memory(tensors, tensors, options.reduceOp);
-  if (!found) return PeersBackend::reduce(tensors, options);
+  // Peers add floats along a chain or a tree: the bits of their sums depend on the order.
+  const bool keeps_order =
+      found && found->as_elements && !at::isIntegralType(tensors.front().scalar_type(), true);
+  if (!found || keeps_order) return PeersBackend::reduce(tensors, options);
   check_root(kMemoryReduce, options.rootRank);
   const auto work = begin_work("innetwork", kMemoryReduce, tensors, tensors);
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
-  set_reduction(kMemoryReduce, *found, tensors, options.reduceOp, buffers, &asked);
+  HostRequest reduced =
+      set_reduction(kMemoryReduce, *found, tensors, options.reduceOp, buffers, &asked);
+  reduced.root = static_cast<Rank>(options.rootRank);
   buffers.convert_within(timeout_of(options.timeout));
   // At other ranks the tensor is undefined afterwards, so nothing is written back.
   const bool is_root = options.rootRank == getRank();
@@ -285,7 +292,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(Tensors& tensors,
   AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);
   part.reduction = asked.reduction;
   const Values values{memory_of(buffer), static_cast<std::size_t>(buffer.numel()), found->type};
-  communicator_->reduce(values, static_cast<Rank>(options.rootRank), part);
+  communicator_->reduce(values, std::move(reduced), part);
   return work;
 }
 

@@ -14,10 +14,9 @@ from torch.distributed.distributed_c10d import _get_default_store
 from .ways import WAYS, options_of
 
 on_all = pytest.mark.parametrize("way", WAYS)
-# float32 takes the group's own path, int64 its connections between ranks.
-on_both_paths = pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.int64], ids=["own path", "peers"]
-)
+# An all-reduce of float32 takes the group's own path, a barrier its connections between ranks.
+OWN, PEERS = "own path", "peers"
+on_both_paths = pytest.mark.parametrize("path", [OWN, PEERS])
 SHORT_S = 1
 
 
@@ -25,18 +24,21 @@ def get_error() -> ErrorType:
     return dist.group.WORLD._get_backend(torch.device("cpu")).get_error()
 
 
-def total(dtype, timeout_s=20):
-    options = dist.AllreduceOptions()
+def meet(path, timeout_s=20):
+    options = dist.AllreduceOptions() if path == OWN else dist.BarrierOptions()
     options.timeout = datetime.timedelta(seconds=timeout_s)
-    dist.group.WORLD.allreduce([torch.ones(1000, dtype=dtype)], options).wait()
+    if path == OWN:
+        dist.group.WORLD.allreduce([torch.ones(1000)], options).wait()
+    else:
+        dist.group.WORLD.barrier(options).wait()
 
 
-def fails(dtype, timeout_s=20) -> ErrorType:
+def fails(path, timeout_s=20) -> ErrorType:
     """What get_error() returns once an operation has failed: the first one may end well, if the
     other rank had done its part before it left."""
     with pytest.raises(dist.DistBackendError):
         for _ in range(3):
-            total(dtype, timeout_s)
+            meet(path, timeout_s)
     return get_error()
 
 
@@ -54,8 +56,8 @@ def run(ranks, size, body, way, **options):
 def test_a_healthy_group_has_no_error_even_after_wrong_use(ranks, way):
     def body(rank):
         found = [get_error()]
-        for dtype in (torch.float32, torch.int64):
-            total(dtype)
+        for path in (OWN, PEERS):
+            meet(path)
             found.append(get_error())
         with pytest.raises(TypeError):
             dist.all_reduce(torch.ones(4, dtype=torch.bool), op=dist.ReduceOp.AVG)
@@ -71,29 +73,29 @@ def test_a_healthy_group_has_no_error_even_after_wrong_use(ranks, way):
     [(signal.SIGSTOP, SHORT_S, ErrorType.TIMEOUT), (signal.SIGKILL, 20, ErrorType.COMM_ERROR)],
     ids=["another is frozen, so time runs out", "another is killed"],
 )
-def test_a_rank_says_what_it_has_found(ranks, way, dtype, what_another_does, timeout_s, error):
+def test_a_rank_says_what_it_has_found(ranks, way, path, what_another_does, timeout_s, error):
     def body(rank):
-        total(dtype)
+        meet(path)
         if rank == 1:
             os.kill(os.getpid(), what_another_does)
-        return fails(dtype, timeout_s)
+        return fails(path, timeout_s)
 
     assert run(ranks, 2, body, way, waited_for=[0]) == [error]
 
 
 @on_all
 @on_both_paths
-def test_a_rank_to_which_another_one_reports_its_time_out_has_a_remote_error(ranks, way, dtype):
+def test_a_rank_to_which_another_one_reports_its_time_out_has_a_remote_error(ranks, way, path):
     def body(rank):
-        total(dtype)
+        meet(path)
         store = _get_default_store()
         if rank == 0:
-            found = fails(dtype, timeout_s=SHORT_S)
+            found = fails(path, timeout_s=SHORT_S)
             store.set("late", "")
             store.wait(["told"])
             return found
         store.wait(["late"])
-        found = fails(dtype)
+        found = fails(path)
         store.set("told", "")
         return found
 
@@ -105,16 +107,16 @@ def test_the_first_error_stays(ranks, way):
     """The connections between ranks fail first, the group's own path later and differently."""
 
     def body(rank):
-        total(torch.int64)
-        total(torch.float32)
+        meet(PEERS)
+        meet(OWN)
         store = _get_default_store()
         if rank == 0:
-            found = [fails(torch.int64, timeout_s=SHORT_S)]
+            found = [fails(PEERS, timeout_s=SHORT_S)]
             store.set("late", "")
             store.wait(["told"])
         else:
             store.wait(["late"])
-            found = [fails(torch.int64), fails(torch.float32, timeout_s=SHORT_S)]
+            found = [fails(PEERS), fails(OWN, timeout_s=SHORT_S)]
             store.set("told", "")
         return [*found, get_error()]
 
@@ -125,13 +127,13 @@ def test_the_first_error_stays(ranks, way):
 
 @on_all
 @pytest.mark.parametrize(
-    ("failing", "other"), [(torch.int64, torch.float32), (torch.float32, torch.int64)],
+    ("failing", "other"), [(PEERS, OWN), (OWN, PEERS)],
     ids=["the peers fail", "its own path fails"],
 )  # fmt: skip
 def test_after_a_failure_on_one_path_the_other_starts_nothing(ranks, way, failing, other):
     def body(rank):
-        total(torch.int64)
-        total(torch.float32)
+        meet(PEERS)
+        meet(OWN)
         store = _get_default_store()
         if rank == 1:
             store.wait(["refused"])
@@ -139,7 +141,7 @@ def test_after_a_failure_on_one_path_the_other_starts_nothing(ranks, way, failin
         fails(failing, timeout_s=SHORT_S)
         begin = time.monotonic()
         with pytest.raises(dist.DistBackendError, match="the group has failed: .*rank 1"):
-            total(other, timeout_s=20)
+            meet(other, timeout_s=20)
         store.set("refused", "")
         return time.monotonic() - begin < 5
 
@@ -148,14 +150,17 @@ def test_after_a_failure_on_one_path_the_other_starts_nothing(ranks, way, failin
 
 @on_all
 @on_both_paths
-def test_a_ranks_own_abort_is_no_error_but_the_others_find_one(ranks, way, dtype):
+def test_a_ranks_own_abort_is_no_error_but_the_others_find_one(ranks, way, path):
     def body(rank):
-        total(dtype)
+        meet(path)
         store = _get_default_store()
         if rank == 0:
             store.wait(["aborted"])
-            return fails(dtype)
-        work = dist.all_reduce(torch.ones(1000, dtype=dtype), async_op=True)
+            return fails(path)
+        if path == OWN:
+            work = dist.all_reduce(torch.ones(1000), async_op=True)
+        else:
+            work = dist.barrier(async_op=True)
         time.sleep(0.1)
         dist.group.WORLD.abort()
         with pytest.raises(dist.DistBackendError):
@@ -171,12 +176,12 @@ def test_a_ranks_own_abort_is_no_error_but_the_others_find_one(ranks, way, dtype
 
 @on_all
 @on_both_paths
-def test_an_abort_keeps_the_error_that_came_before(ranks, way, dtype):
+def test_an_abort_keeps_the_error_that_came_before(ranks, way, path):
     def body(rank):
-        total(dtype)
+        meet(path)
         if rank == 1:
             signal.pause()
-        found = [fails(dtype, timeout_s=SHORT_S)]
+        found = [fails(path, timeout_s=SHORT_S)]
         dist.group.WORLD.abort()
         return [*found, get_error()]
 

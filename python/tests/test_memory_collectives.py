@@ -216,15 +216,46 @@ def test_every_reduce_scatter_adds_floats_in_the_order_of_ranks(ranks, options):
     assert ranks.run(RANKS, body, pg_options=group, **IN_MEMORY) == [([], set())] * RANKS
 
 
-def test_types_that_memory_does_not_add_go_over_the_peer_connections(ranks):
+def test_what_the_network_does_not_add_stays_in_memory(ranks):
     def body(rank):
         share = torch.empty(2, dtype=torch.float64)
         dist.reduce_scatter_tensor(share, torch.ones(2 * RANKS, dtype=torch.float64))
         product = torch.empty(2)
         dist.reduce_scatter_tensor(product, torch.full((2 * RANKS,), 2.0), op=dist.ReduceOp.PRODUCT)
-        return share[0].item(), product[0].item(), operations(atp.torch.stats(), "innetwork")
+        bits_of_all = torch.tensor([1 << rank] * 100_000, dtype=torch.uint8)
+        dist.all_reduce(bits_of_all, op=dist.ReduceOp.BOR)
+        mean = torch.tensor([2.0 * rank], dtype=torch.complex64)
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+        root = torch.tensor([1 << 40])
+        dist.reduce(root, dst=0)
+        results = [share[0], product[0], bits_of_all.max(), mean[0].real, root[0]]
+        return [each.item() for each in results[: 5 if rank == 0 else 4]], atp.torch.stats()[
+            "peers"
+        ]
 
-    assert ranks.run(RANKS, body, **IN_MEMORY) == [(RANKS, 2.0**RANKS, set())] * RANKS
+    expected = [RANKS, 2.0**RANKS, 2**RANKS - 1, RANKS - 1, RANKS << 40]
+    others = [(expected[:4], {})] * (RANKS - 1)
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [(expected, {}), *others]
+
+
+def test_a_reduce_of_floats_that_the_network_does_not_add_goes_over_the_peer_connections(ranks):
+    def body(rank):
+        tensor = torch.ones(2, dtype=torch.float64)
+        dist.reduce(tensor, dst=0)
+        return operations(atp.torch.stats(), "innetwork"), operations(atp.torch.stats(), "peers")
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [(set(), {"reduce"})] * RANKS
+
+
+def test_ranks_that_ask_for_different_types_are_told(ranks):
+    def body(rank):
+        with pytest.raises(dist.DistBackendError) as error:
+            dist.all_reduce(torch.ones(7, dtype=torch.int8 if rank == 1 else torch.float64))
+        return str(error.value)
+
+    for text in ranks.run(RANKS, body, **IN_MEMORY):
+        assert "rank 1 has called a different operation" in text
+        assert "the sum of 7 int8 values" in text and "the sum of 7 float64 values" in text
 
 
 def test_a_broadcast_gives_all_ranks_the_roots_tensor(ranks):

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "atp/base/rank_set.h"
+#include "atp/collective/base/reduction.h"
 
-// The collectives besides all-reduce for ranks that share memory.
+// The collectives for ranks that share memory, except all-reduces by the rule of numbers.
 
 namespace atp {
 
@@ -70,6 +71,10 @@ struct HostRequest {
   std::vector<std::span<const std::byte>> blocks_to;
   std::vector<std::span<std::byte>> blocks_from;
   Rank root = 0;
+  // A collective that adds: what it combines, in the order of ranks. kNone: values by the rule of
+  // numbers (shm/row_reduction.h).
+  ElementKind kind = ElementKind::kByte;
+  ElementReduction reduction = ElementReduction::kNone;
   // The element type of a collective that moves bytes, for messages; all ranks must use the same.
   std::string element = "uint8";
   std::size_t element_bytes = 1;

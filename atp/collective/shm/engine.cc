@@ -34,6 +34,16 @@ constexpr int kStepsInARound = 32;
 HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
     : place_(std::move(place)), options_(std::move(options)), rows_(ranks()), seen_(ranks()) {}
 
+RowReduction HostEngine::reduction_of(const HostOperation& operation) {
+  const HostRequest* request = operation.request;
+  if (request != nullptr && request->reduction != ElementReduction::kNone) {
+    return {request->kind, request->reduction, *operation.layout};
+  }
+  return {operation.type,    operation.reduction,
+          operation.format,  operation.small,
+          *operation.layout, request == nullptr ? Recipients::kAll : Recipients::kOne};
+}
+
 HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
   HostOperationHeader header{.number = operation.number,
                              .values = operation.layout->values(),
@@ -209,7 +219,7 @@ void HostEngine::write() {
   const Piece piece = next_piece(entry);
   const std::uint64_t number = written_;
   const std::size_t slot = slot_of(number);
-  const std::size_t size = bytes_of(entry.asked.type);
+  const std::size_t size = entry.value_bytes();
   std::byte* row = place_.segment.row(slot, options_.rank);
   const auto copy = [&](std::size_t begin, std::size_t end) {
     copy_bytes(row + (begin - piece.begin) * size, entry.asked.data + begin * size,
@@ -246,7 +256,7 @@ void HostEngine::write() {
 
 std::span<const std::byte* const> HostEngine::rows_from(const Piece& piece, std::size_t slot,
                                                         std::size_t begin) {
-  const std::size_t size = bytes_of(piece.entry->asked.type);
+  const std::size_t size = piece.entry->value_bytes();
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     rows_[rank] = place_.segment.row(slot, rank) + (begin - piece.begin) * size;
   }
@@ -265,7 +275,7 @@ void HostEngine::sum() {
     const std::vector<std::size_t>& shares = divide(own);
     const std::size_t begin = shares[options_.rank];
     const std::size_t end = shares[options_.rank + 1];
-    const std::size_t offset = (begin - own.begin) * bytes_of(own.entry->asked.type);
+    const std::size_t offset = (begin - own.begin) * own.entry->value_bytes();
     own.entry->reduction.reduce(rows_from(own, slot, begin), begin, end,
                                 place_.segment.row(slot, options_.rank) + offset);
   }

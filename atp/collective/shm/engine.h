@@ -150,9 +150,7 @@ class HostEngine {
           turn(its_turn),
           ends_by(its_end),
           header(header_of(operation)),
-          reduction(operation.type, operation.reduction, operation.format, operation.small,
-                    *operation.layout,
-                    operation.request == nullptr ? Recipients::kAll : Recipients::kOne),
+          reduction(reduction_of(operation)),
           outgoing(operation.type, operation.reduction, operation.format, operation.small,
                    *operation.layout, world_size) {}
     HostCollective collective() const {
@@ -161,7 +159,7 @@ class HostEngine {
     // The rows carry data to copy, not values to add.
     bool moves() const { return !adds(collective()); }
     bool exchanges() const { return atp::exchanges(collective()); }
-    std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
+    std::size_t value_bytes() const { return moves() ? 1 : reduction.value_bytes(); }
     HostOperation asked;
     std::uint64_t turn;           // its place among all submitted
     std::optional<Time> ends_by;  // then it fails even if it makes progress
@@ -194,6 +192,7 @@ class HostEngine {
   };
 
   // engine.cc
+  static RowReduction reduction_of(const HostOperation& operation);
   static HostOperationHeader header_of(const HostOperation& operation);
   bool take_steps(const ReadClock& clock, Time& now);
   bool step();

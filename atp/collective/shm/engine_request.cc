@@ -43,13 +43,20 @@ void HostEngine::describe_request(const HostRequest& request, HostOperationHeade
   header->collective = static_cast<std::uint8_t>(request.collective);
   header->layout ^= fingerprint_of(request.lengths);
   if (has_root(request.collective)) header->root = request.root;
-  if (adds(request.collective)) return;
+  const auto name = [header](std::string_view element) {
+    // A name that were cut might equal another type's.
+    ATP_CHECK(element.size() < header->element.size());
+    std::memcpy(header->element.data(), element.data(), element.size());
+  };
+  if (adds(request.collective)) {
+    if (request.reduction == ElementReduction::kNone) return;
+    header->reduction = static_cast<std::uint8_t>(request.reduction);
+    return name(to_string(request.kind));
+  }
   header->small = 0;  // ranks with blocks of different lengths would disagree
   if (exchanges(request.collective)) header->layout = 0;
   header->element_bytes = static_cast<std::uint8_t>(request.element_bytes);
-  // A name that were cut might equal another type's.
-  ATP_CHECK(request.element.size() < header->element.size());
-  std::memcpy(header->element.data(), request.element.data(), request.element.size());
+  name(request.element);
 }
 
 // The end of the rank's data in the piece; the start of the piece if it has none.

@@ -34,6 +34,8 @@ class RowReduction {
   RowReduction(ElementKind kind, ElementReduction how, const BlockLayout& layout)
       : kind_(kind), how_(how), layout_(layout) {}
 
+  std::size_t value_bytes() const { return bytes_of(kind_); }
+
   // Combines the operation's values from `begin` to `end`, which must be block boundaries. Each row
   // starts with value `begin`; `to` gets the result and may be one of the rows.
   void reduce(std::span<const std::byte* const> rows, std::size_t begin, std::size_t end,

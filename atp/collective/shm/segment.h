@@ -63,7 +63,7 @@ struct HostOperationHeader {
   std::uint32_t root = 0;
   std::uint8_t collective = 0;
   std::uint8_t element_bytes = 0;
-  std::array<char, 30> element{};  // its whole name, if the operation only moves data
+  std::array<char, 30> element{};  // its whole name, unless it is a sum by the rule of numbers
   bool operator==(const HostOperationHeader&) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "atp/base/interrupt.h"
+#include "atp/base/text.h"
 #include "atp/collective/base/hosts.h"
 #include "atp/collective/base/number_text.h"
 #include "atp/collective/waits/wait_notice.h"
@@ -41,12 +42,18 @@ std::string describe(const HostOperationHeader& header) {
                           header.tag) +
            ", of " + header.element.data() + root_text(collective, header.root);
   }
+  const std::string text =
+      operation_text(name_of(collective), header.number, header.values, header.tag) + ", ";
+  if (header.element[0] != 0) {
+    return text + "the " + std::string(to_string(static_cast<ElementReduction>(header.reduction))) +
+           " of " + with_commas(header.values) + " " + header.element.data() + " values" +
+           root_text(collective, header.root);
+  }
   const auto format =
       header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
   const OperationKind kind{static_cast<DataType>(header.type),
                            static_cast<Reduction>(header.reduction), format};
-  return operation_text(name_of(collective), header.number, header.values, header.tag) + ", " +
-         operation_kind_text(header.values, kind) + root_text(collective, header.root);
+  return text + operation_kind_text(header.values, kind) + root_text(collective, header.root);
 }
 
 HostEngineOptions engine_options(const CommunicatorOptions& options) {
