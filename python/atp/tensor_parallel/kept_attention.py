@@ -6,7 +6,6 @@ queries, keys and values of these heads only, and its last layer gathers the res
 """
 
 import contextlib
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,8 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
 from atp.tensor_parallel.precision import as_autocast_does
+from atp.tensor_parallel.probe import Probe, Share, copy_of
+from atp.tensor_parallel.sharding import Part
 
 __all__ = ["COUNTS_OF_HEADS", "keep_attention"]
 
@@ -70,7 +71,7 @@ def keep_attention(
             f"{site}: d2 = {mesh.second.size} does not divide the {of_row.heads} heads of a row "
             f"(with {of_row.kv} for keys and values); choose another mesh"
         )
-    kept = _copy_of(module)
+    kept = copy_of(module)
     parts = counts.parts(mesh.first.size)
     each = [parts] if len(inputs) == 1 else [(part,) for part in parts]
     layers = [
@@ -90,17 +91,35 @@ def keep_attention(
         kept._modules[dropout] = leaving
     _count_its_heads(kept, slicing, counts.width)
     kept.atp_heads = heads
+    heads.probe = _probe_of(module, inputs, output[0], counts, slicing, mesh, site)
     _run_on_the_heads_of_a_rank(kept, mesh)
     return kept
 
 
-def _copy_of(module: nn.Module) -> Any:
-    """A copy with the same parameters and children; replacing them leaves the original alone."""
-    copied = copy.copy(module)
-    for name, value in vars(module).items():
-        if isinstance(value, dict):
-            vars(copied)[name] = value.copy()
-    return copied
+def _probe_of(
+    module: nn.Module,
+    inputs: Mapping[str, nn.Module],
+    output: str,
+    counts: HeadCounts,
+    slicing: Heads,
+    mesh: Mesh,
+    site: str,
+) -> Probe:
+    rows, row, column = mesh.first.size, mesh.row, mesh.column
+    parts = counts.parts(rows)
+    widths = tuple(part.size for part in parts)
+
+    def own(values: torch.Tensor) -> torch.Tensor:
+        each = zip(values.split(widths, -1), parts, strict=True)
+        of_row = torch.cat([x.narrow(-1, *part.of(row, rows)) for x, part in each], -1)
+        return slicing.bias(of_row, column)
+
+    def own_output(made: torch.Tensor) -> torch.Tensor:
+        of_row = made.narrow(-1, *Part(made.shape[-1], rows).of(row, rows))
+        return Heads(slicing.count, of_row.shape[-1:], (1,)).bias(of_row, column)
+
+    share = Share(widths, tuple(slicing.shares()), counts.width, own, own_output)
+    return Probe(module, (*inputs, output), share, mesh, site)
 
 
 def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
@@ -125,6 +144,7 @@ def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
         heads, arrived = module.atp_heads, None
         if mesh.splits_tokens:
             inputs, named, arrived = heads.gather_tokens(inputs, named)
+        heads.probe.check(module, inputs, named)
         given = [x for x in (*inputs, *named.values()) if isinstance(x, torch.Tensor)]
         heads.begin(given, arrived)
         if module.training and given:
@@ -153,6 +173,7 @@ class _HeadsOfRank:
     def __init__(self, layers: Sequence["_Input"], slicing: Heads, site: str):
         self._layers, self._slicing, self._site = layers, slicing, site
         self.tokens = BlockTokens(layers[0].mesh)  # share_tokens() gives all blocks the same
+        self.probe: Any = None
         self.begin([])
 
     def gather_tokens(self, inputs: tuple, named: Mapping[str, Any]) -> tuple[tuple, dict, Hop]:

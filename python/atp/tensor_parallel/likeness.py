@@ -14,7 +14,14 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-__all__ = ["behaves_as", "features_of", "is_conv1d", "is_rms_norm", "keeps_heads_apart"]
+__all__ = [
+    "behaves_as",
+    "features_of",
+    "is_conv1d",
+    "is_rms_norm",
+    "keeps_heads_apart",
+    "key_of",
+]
 
 
 def is_conv1d(module: nn.Module) -> bool:
@@ -65,7 +72,7 @@ def behaves_as(
     The module runs in evaluation mode, where dropout drops nothing. Of several modules that differ
     only in their parameters, only one runs. A module that raises does not match.
     """
-    key = _key(module, width, expected)
+    key = key_of(module, width, expected)
     return _once(key, lambda: _ask(module, width, expected))
 
 
@@ -78,9 +85,10 @@ def _once(key: tuple, ask: Callable[[], bool]) -> bool:
 _answers: dict[tuple, bool] = {}
 
 
-def _key(module: nn.Module, width: int, expected: Any) -> tuple:
-    """The answer's key: everything in which modules of a class may differ except parameters."""
-    own = vars(module).keys() - vars(nn.Module()).keys()
+def key_of(module: nn.Module, width: Any, expected: Any, without: str = "") -> tuple:
+    """The answer's key: everything in which modules of a class may differ except parameters, and
+    the attribute `without`."""
+    own = vars(module).keys() - vars(nn.Module()).keys() - {without}
     settings = tuple((name, _setting(vars(module)[name])) for name in sorted(own))
     buffers = tuple((name, _setting(buffer)) for name, buffer in module.named_buffers())
     shapes = tuple((name, tuple(p.shape)) for name, p in module.named_parameters())
@@ -142,7 +150,7 @@ def _in_evaluation(module: nn.Module) -> Iterator[None]:
 def keeps_heads_apart(block: Any, fused: str, output: str, heads: int, width: int) -> bool:
     """Whether one layer computes the queries of all heads, then the keys, then the values: the
     block's output for its first head then depends on that head's values alone."""
-    key = _key(block, width, keeps_heads_apart)
+    key = key_of(block, width, keeps_heads_apart)
     return _once(key, lambda: _ask_heads(block, fused, output, heads, width))
 
 
