@@ -132,7 +132,7 @@ PeerConnection::End PeerConnection::send(const Source& source) {
 
 void PeerConnection::let_go_of_memory() {
   drops_ = true;
-  if (!is_text_) to_ = nullptr;
+  if (!is_text_) to_ = {};
   if (!piece_) return;
   if (piece_done_ > 0) {
     std::string rest;
@@ -151,14 +151,17 @@ void PeerConnection::let_go_of_memory() {
 // Notes that this many bytes after the frame are where they belong.
 void PeerConnection::take(Sink& sink, std::size_t bytes) {
   left_ -= bytes;
-  if (to_ != nullptr) to_ += bytes;
   if (!is_text_) {
-    if (!drops_) sink.arrived(frame_, bytes);
-  } else if (left_ == 0) {
-    is_text_ = false;
-    to_ = nullptr;
-    sink.hear(frame_, shown(text_));
+    if (drops_) return;
+    const Place next = sink.arrived(frame_, bytes);
+    to_ = drops_ ? Place{} : next;
+    return;
   }
+  to_ = {to_.memory + bytes, to_.room - bytes};
+  if (left_ > 0) return;
+  is_text_ = false;
+  to_ = {};
+  sink.hear(frame_, shown(text_));
 }
 
 bool PeerConnection::begin_frame(Sink& sink) {
@@ -172,9 +175,9 @@ bool PeerConnection::begin_frame(Sink& sink) {
   is_text_ = !is_message(frame_.kind);
   if (is_text_) {
     text_.assign(left_, '\0');
-    to_ = reinterpret_cast<std::byte*>(text_.data());
+    to_ = {reinterpret_cast<std::byte*>(text_.data()), left_};
   } else {
-    to_ = drops_ ? nullptr : sink.begin(frame_);
+    to_ = drops_ ? Place{} : sink.begin(frame_);
   }
   if (left_ == 0) take(sink, 0);
   return true;
@@ -185,9 +188,10 @@ bool PeerConnection::take_frames(Sink& sink) {
   while (true) {
     const std::size_t there = stage_end_ - stage_begin_;
     if (left_ > 0) {
-      const std::size_t bytes = std::min(left_, there);
+      const std::size_t room = to_.memory == nullptr ? left_ : std::min(left_, to_.room);
+      const std::size_t bytes = std::min(room, there);
       if (bytes == 0) return true;
-      if (to_ != nullptr) std::memcpy(to_, stage_.get() + stage_begin_, bytes);
+      if (to_.memory != nullptr) std::memcpy(to_.memory, stage_.get() + stage_begin_, bytes);
       stage_begin_ += bytes;
       take(sink, bytes);
     } else if (there < sizeof(Frame)) {
@@ -206,13 +210,14 @@ bool PeerConnection::read_more(Sink& sink) {
   }
   std::array<iovec, 2> parts{};
   std::size_t count = 0;
-  const std::size_t direct = to_ != nullptr ? left_ : 0;
-  if (direct > 0) parts[count++] = {to_, direct};
+  const std::size_t direct = to_.memory != nullptr ? std::min(left_, to_.room) : 0;
+  if (direct > 0) parts[count++] = {to_.memory, direct};
   // Within a long message only the next frame's head goes to the stage: what follows it has a place
   // of its own, and by way of the stage would be copied twice.
-  const bool is_dropped = left_ > 0 && to_ == nullptr;
+  const bool is_dropped = left_ > 0 && to_.memory == nullptr;
   const bool is_within = has_more_frames(frame_) && !is_dropped;
-  const std::size_t room = (is_within ? sizeof(Frame) : kStageBytes) - stage_end_;
+  std::size_t room = (is_within ? sizeof(Frame) : kStageBytes) - stage_end_;
+  if (direct > 0 && direct < left_) room = 0;  // the next bytes have a place of their own, too
   parts[count++] = {stage_.get() + stage_end_, room};
   const ssize_t moved = readv(socket_.fd(), parts.data(), static_cast<int>(count));
   if (!take_result(moved, in_)) return false;

@@ -19,13 +19,18 @@ class PeerConnection {
  public:
   explicit PeerConnection(TcpSocket socket);
 
+  struct Place {
+    std::byte* memory = nullptr;  // null: drop the bytes
+    std::size_t room = 0;
+  };
   // Receives what comes in.
   class Sink {
    public:
     virtual ~Sink() = default;
-    // The destination of the message bytes that follow this frame; null: drop them.
-    virtual std::byte* begin(const Frame& frame) = 0;
-    virtual void arrived(const Frame& frame, std::size_t bytes) = 0;
+    // The destination of the message bytes that follow this frame.
+    virtual Place begin(const Frame& frame) = 0;
+    // These bytes have arrived there. Returns the destination of those that follow.
+    virtual Place arrived(const Frame& frame, std::size_t bytes) = 0;
     // A frame that is not part of a message.
     virtual void hear(const Frame& frame, const std::string& text) = 0;
   };
@@ -89,8 +94,8 @@ class PeerConnection {
   std::size_t stage_begin_ = 0;
   std::size_t stage_end_ = 0;
   Frame frame_;
-  std::size_t left_ = 0;     // bytes after frame_ still to come
-  std::byte* to_ = nullptr;  // null: dropped
+  std::size_t left_ = 0;  // bytes after frame_ still to come
+  Place to_;
   bool is_text_ = false;
   std::string text_;
   bool may_have_more_ = true;  // the last call filled its buffer

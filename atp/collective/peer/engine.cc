@@ -128,12 +128,12 @@ void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
   enter(begun);
   if (!key.is_transfer) ++collectives_;
   // It may need more memory than there is: now the operation fails with the others.
-  begun.stages = make_stages(request, options_.rank, options_.world_size);
+  begun.stages = make_stages(request, options_.rank, options_.world_size, spare_);
   if (begun.stages != nullptr) {
     begun.left = 1;
     return begin_stage(begun);
   }
-  begin_values(begun, make_plan(request, options_.rank, options_.world_size));
+  begin_values(begun, make_plan(request, options_.rank, options_.world_size, spare_));
 }
 
 void PeerEngine::begin_stage(Task& task) {
@@ -299,16 +299,22 @@ void PeerEngine::combine(Task& task, std::uint32_t index) {
   if (ready == value.filled && !complete) return;
   const CollectiveRequest& request = task.operation->request();
   const std::size_t element = bytes_of(request.kind);
-  std::vector<const std::byte*> operands;
-  operands.reserve(planned.operands.size());
-  for (const std::uint32_t operand : planned.operands) {
-    operands.push_back(task.plan.values[operand].memory + value.filled);
-  }
-  if (planned.take && ready > value.filled) {
-    planned.take(value.filled, {operands.front(), ready - value.filled});
-  } else if (ready > value.filled) {
-    reduce_elements(request.kind, planned.reduction, operands, options_.world_size,
-                    planned.memory + value.filled, (ready - value.filled) / element);
+  std::vector<const std::byte*> operands(planned.operands.size());
+  for (std::size_t at = value.filled; at < ready;) {
+    std::size_t bytes = ready - at;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const PlannedValue& operand = task.plan.values[planned.operands[i]];
+      const std::size_t place = operand.window > 0 ? at % operand.window : at;
+      if (operand.window > 0) bytes = std::min(bytes, operand.window - place);
+      operands[i] = operand.memory + place;
+    }
+    if (planned.take) {
+      planned.take(at, {operands.front(), bytes});
+    } else {
+      reduce_elements(request.kind, planned.reduction, operands, options_.world_size,
+                      planned.memory + at, bytes / element);
+    }
+    at += bytes;
   }
   fill(task, index, ready);
 }
@@ -336,6 +342,7 @@ void PeerEngine::end(Task& task) {
   if (!task.key.is_transfer) --collectives_;
   agenda_.erase({task.look_at, task.key});
   held_up_.erase(task.key);
+  spare_.give(std::move(task.plan.scratch));
   tasks_.erase(TaskKey(task.key));
 }
 
@@ -389,14 +396,12 @@ class PeerEngine::PeerSink final : public PeerConnection::Sink {
  public:
   PeerSink(PeerEngine& engine, std::size_t rank) : engine_(engine), rank_(rank) {}
 
-  std::byte* begin(const Frame& frame) override {
-    Arrival* arrival = engine_.arrival_of(rank_, frame);
-    if (arrival == nullptr) return nullptr;
-    if (arrival->is_buffered) return arrival->buffer.data() + frame.offset;
-    return arrival->task->plan.values[arrival->value].memory + frame.offset;
+  PeerConnection::Place begin(const Frame& frame) override {
+    const Arrival* arrival = engine_.arrival_of(rank_, frame);
+    return arrival == nullptr ? PeerConnection::Place{} : PeerEngine::place_of(*arrival);
   }
-  void arrived(const Frame& frame, std::size_t bytes) override {
-    engine_.take_bytes(rank_, frame, bytes);
+  PeerConnection::Place arrived(const Frame& frame, std::size_t bytes) override {
+    return engine_.take_bytes(rank_, frame, bytes);
   }
   void hear(const Frame& frame, const std::string& text) override {
     engine_.hear(rank_, frame, text);

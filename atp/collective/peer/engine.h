@@ -273,7 +273,9 @@ class PeerEngine {
   void hear_offer(std::size_t rank, const Frame& frame);
   void hear_ready(std::size_t rank, const Frame& frame);
   void take_whole(std::size_t rank, const MessageKey& key, Arrival& arrival);
-  void take_bytes(std::size_t rank, const Frame& frame, std::size_t bytes);
+  // Where the next bytes of a message go.
+  static PeerConnection::Place place_of(const Arrival& arrival);
+  PeerConnection::Place take_bytes(std::size_t rank, const Frame& frame, std::size_t bytes);
   void give_credit(std::size_t rank, std::size_t bytes);
   bool check_match(std::size_t rank, const Frame& theirs, const Task& task, std::size_t bytes,
                    std::uint32_t part);
@@ -342,6 +344,7 @@ class PeerEngine {
   std::set<std::pair<SteadyTime, std::uint64_t>> must_begin_by_;
   std::set<TaskKey> held_up_;  // tasks that have late ranks
   LateRanks late_;
+  SpareMemory spare_;
   std::vector<TaskKey> due_;     // tasks whose next stage can begin
   std::size_t collectives_ = 0;  // among the tasks
   // Until it is in one of these: there may be no memory for that, and no operation may get lost.

@@ -20,9 +20,14 @@ std::size_t most_of_a_rank(std::size_t ranks) {
 
 }  // namespace
 
-ExactGather::ExactGather(std::size_t rank, std::size_t ranks, std::byte* tensor, float divisor,
-                         Bytes memory)
-    : rank_(rank), ranks_(ranks), tensor_(tensor), divisor_(divisor), memory_(memory) {}
+ExactGather::ExactGather(std::size_t rank, std::size_t ranks, SpareMemory& spare, std::byte* tensor,
+                         float divisor, Bytes memory)
+    : rank_(rank),
+      ranks_(ranks),
+      spare_(spare),
+      tensor_(tensor),
+      divisor_(divisor),
+      memory_(memory) {}
 
 // While a stage still goes out, the next one may come in, so there is room for two. The one after
 // that cannot come: its sender must first have received all of this one.
@@ -66,7 +71,7 @@ std::uint32_t ExactGather::next_part() const {
 }
 
 PeerPlan ExactGather::gather() {
-  PlanBuilder plan(rank_, ranks_, next_part());
+  PlanBuilder plan(rank_, ranks_, spare_, next_part());
   ++stages_;
   std::uint8_t* at = row(rank_);
   for (const Range& range : gathered_) {

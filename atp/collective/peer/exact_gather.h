@@ -15,7 +15,8 @@ class ExactGather {
  public:
   // `tensor`: this rank's values, which are replaced by the sums, divided by `divisor`. `memory`:
   // scratch_bytes() of the tensor.
-  ExactGather(std::size_t rank, std::size_t ranks, std::byte* tensor, float divisor, Bytes memory);
+  ExactGather(std::size_t rank, std::size_t ranks, SpareMemory& spare, std::byte* tensor,
+              float divisor, Bytes memory);
   static std::size_t scratch_bytes(std::size_t values, std::size_t ranks);
 
   // Adds the range from `begin` to `end` to what is summed. Call it in rising order, before next().
@@ -41,6 +42,7 @@ class ExactGather {
 
   std::size_t rank_;
   std::size_t ranks_;
+  SpareMemory& spare_;
   std::byte* tensor_;
   float divisor_;
   Bytes memory_;

@@ -192,8 +192,22 @@ PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame
   return &arrival;
 }
 
-void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t bytes) {
-  if (failure_) return;
+PeerConnection::Place PeerEngine::place_of(const Arrival& arrival) {
+  if (arrival.is_buffered) {
+    return {const_cast<std::byte*>(arrival.buffer.data()) + arrival.taken,
+            arrival.buffer.size() - arrival.taken};
+  }
+  const PlannedValue& value = arrival.task->plan.values[arrival.value];
+  const std::size_t filled = arrival.task->values[arrival.value].filled;
+  if (value.window == 0) return {value.memory + filled, value.bytes - filled};
+  // Its user may not yet have taken a little of the end.
+  const std::size_t at = filled % value.window;
+  return {value.memory + at, std::min(value.window - at, value.window / 2)};
+}
+
+PeerConnection::Place PeerEngine::take_bytes(std::size_t rank, const Frame& frame,
+                                             std::size_t bytes) {
+  if (failure_) return {};
   read_clock();
   const MessageKey key{is_transfer(frame.call), frame.number, frame.part};
   Peer& peer = peers_[rank];
@@ -204,15 +218,16 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
   }
   if (arrival.is_buffered) {
     arrival.taken += bytes;
-    if (arrival.taken < frame.bytes) return;
+    if (arrival.taken < frame.bytes) return place_of(arrival);
     arrival.is_whole = true;
     if (arrival.task != nullptr) take_whole(rank, key, arrival);
-    return;
+    return {};
   }
   Task& task = *arrival.task;
   const std::uint32_t value = arrival.value;
   const std::size_t filled = task.values[value].filled + bytes;
-  if (filled == frame.bytes) {
+  const bool is_whole = filled == frame.bytes;
+  if (is_whole) {
     const bool at_once =
         is_sent_at_once(frame.bytes, task.plan.values[value].is_eager) && !arrival.was_called;
     if (at_once) give_credit(rank, frame.bytes);
@@ -220,6 +235,7 @@ void PeerEngine::take_bytes(std::size_t rank, const Frame& frame, std::size_t by
   }
   note_moved(task, rank);
   fill(task, value, filled);
+  return failure_ || is_whole ? PeerConnection::Place{} : place_of(arrival);
 }
 
 void PeerEngine::hear_offer(std::size_t rank, const Frame& frame) {

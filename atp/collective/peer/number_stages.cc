@@ -58,21 +58,22 @@ NumberStages::Places::Places(const CollectiveRequest& request, std::size_t ranks
 }
 
 NumberStages::NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
-                           const Places& places)
+                           SpareMemory& spare, const Places& places)
     : request_(request),
       rank_(rank),
       ranks_(ranks),
-      scratch_(std::make_unique_for_overwrite<std::byte[]>(places.end)),
+      spare_(spare),
+      scratch_(spare.take(places.end)),
       tensor_(request.outputs.front().data()),
       divisor_(request.reduction == ElementReduction::kAverage ? static_cast<float>(ranks) : 1.0F),
       layout_(layout_of(request)),
       is_exact_(is_exact(request, ranks)),
-      sent_exponents_(reinterpret_cast<std::uint8_t*>(scratch_.get())),
-      exponents_(reinterpret_cast<std::int16_t*>(scratch_.get() + places.exponents),
+      sent_exponents_(reinterpret_cast<std::uint8_t*>(scratch_.memory.get())),
+      exponents_(reinterpret_cast<std::int16_t*>(scratch_.memory.get() + places.exponents),
                  is_exact_ ? 0 : layout_.blocks()),
       narrow_sums_(sent_exponents_ + places.rest),
-      floats_(rank, ranks, tensor_, divisor_,
-              Bytes(scratch_.get(), places.end).subspan(places.rest)),
+      floats_(rank, ranks, spare, tensor_, divisor_,
+              Bytes(scratch_.memory.get(), places.end).subspan(places.rest)),
       codec_(kType, ranks, is_narrow() ? NumberFormat::kBlocksInt16 : NumberFormat::kBlocks,
              layout_, exponents_) {
   if (!is_exact_) return;
@@ -81,6 +82,12 @@ NumberStages::NumberStages(const CollectiveRequest& request, std::size_t rank, s
 }
 
 std::optional<PeerPlan> NumberStages::next() {
+  std::optional<PeerPlan> plan = next_stage();
+  if (plan && scratch_.memory != nullptr) plan->scratch.push_back(std::exchange(scratch_, {}));
+  return plan;
+}
+
+std::optional<PeerPlan> NumberStages::next_stage() {
   if (stage_ == Stage::kNone) {
     stage_ = Stage::kExponents;
     return exponents();
@@ -105,7 +112,7 @@ PeerPlan NumberStages::exponents() {
     const std::size_t end = blocks * (share + 1) / ranks_;
     return std::as_writable_bytes(std::span(sent_exponents_ + 2 * begin, 2 * (end - begin)));
   };
-  PlanBuilder plan(rank_, ranks_);
+  PlanBuilder plan(rank_, ranks_, spare_);
   const auto largest = plan.add_around(
       plan.given(place(plan.before())), [&](std::size_t share) { return place(share).size(); },
       [&](std::size_t share, PlanBuilder::Ref incoming) {
@@ -130,7 +137,7 @@ void NumberStages::agree_on_exponents() {
 }
 
 PeerPlan NumberStages::integers() {
-  PlanBuilder plan(rank_, ranks_, floats_.next_part());
+  PlanBuilder plan(rank_, ranks_, spare_, floats_.next_part());
   const std::size_t end = share_begin(plan.before() + 1);
   Piece own;
   const std::size_t most = own.size() / codec_.lane_bytes();

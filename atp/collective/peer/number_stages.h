@@ -24,8 +24,9 @@ namespace atp {
 class NumberStages final : public PlanStages {
  public:
   // The request outlives it, and has a format.
-  NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks)
-      : NumberStages(request, rank, ranks, Places(request, ranks)) {}
+  NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
+               SpareMemory& spare)
+      : NumberStages(request, rank, ranks, spare, Places(request, ranks)) {}
 
   std::optional<PeerPlan> next() override;
 
@@ -40,7 +41,8 @@ class NumberStages final : public PlanStages {
   enum class Stage : std::uint8_t { kNone, kExponents, kFloats, kIntegers };
 
   NumberStages(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
-               const Places& places);
+               SpareMemory& spare, const Places& places);
+  std::optional<PeerPlan> next_stage();
   PeerPlan exponents();
   void agree_on_exponents();
   PeerPlan integers();
@@ -54,7 +56,8 @@ class NumberStages final : public PlanStages {
   const CollectiveRequest& request_;
   const std::size_t rank_;
   const std::size_t ranks_;
-  const std::unique_ptr<std::byte[]> scratch_;
+  SpareMemory& spare_;
+  Scratch scratch_;  // belongs to the first plan, once there is one
   std::byte* const tensor_;
   const float divisor_;
   const BlockLayout layout_;

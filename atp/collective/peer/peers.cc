@@ -62,7 +62,8 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
 // For a group of one rank, whose operations end at once.
 void carry_out_alone(PeerOperation& operation) {
   const CollectiveRequest& request = operation.request();
-  const PeerPlan plan = make_plan(request, 0, 1);
+  SpareMemory spare;
+  const PeerPlan plan = make_plan(request, 0, 1, spare);
   for (const PlannedValue& value : plan.values) {
     if (value.origin != PlannedValue::Origin::kCombined || value.bytes == 0) continue;
     std::vector<const std::byte*> operands;

@@ -52,8 +52,6 @@ class PeersTransport final : public Transport {
   FailureKind failure_kind() const override { return peers_->failure_kind(); }
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override { return peers_->counters(); }
-  std::optional<WaitedForRanks> waited_for() const override { return peers_->waited_for(); }
-  std::map<Rank, Duration> waits() const override { return peers_->waits(); }
   bool on_own_thread() const override { return peers_->on_own_thread(); }
 
  private:

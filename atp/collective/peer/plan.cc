@@ -22,8 +22,8 @@ constexpr std::size_t kGatheredSum = 8 << 10;
 
 class Planner : private PlanBuilder {
  public:
-  Planner(const CollectiveRequest& request, std::size_t rank, std::size_t ranks)
-      : PlanBuilder(rank, ranks), request_(request), rank_(rank), ranks_(ranks) {}
+  Planner(const CollectiveRequest& request, std::size_t rank, std::size_t ranks, SpareMemory& spare)
+      : PlanBuilder(rank, ranks, spare), request_(request), rank_(rank), ranks_(ranks) {}
 
   PeerPlan plan() {
     switch (request_.call) {
@@ -48,7 +48,7 @@ class Planner : private PlanBuilder {
     return PlanBuilder::combine(request_.reduction, std::move(operands), to);
   }
   // Copies this rank's own block, which needs no message.
-  void keep(ConstBytes from, Bytes to) {
+  static void copy_own(ConstBytes from, Bytes to) {
     if (!from.empty() && from.data() != to.data())
       std::memmove(to.data(), from.data(), from.size());
   }
@@ -109,7 +109,7 @@ class Planner : private PlanBuilder {
   void gather() {
     const ConstBytes own = request_.inputs.front();
     if (rank_ != request_.root) return send(request_.root, 0, given(own));
-    keep(own, request_.outputs[rank_]);
+    copy_own(own, request_.outputs[rank_]);
     for_others([&](std::size_t other) { receive(other, 0, request_.outputs[other]); });
   }
 
@@ -119,13 +119,13 @@ class Planner : private PlanBuilder {
       receive(request_.root, 0, own);
       return;
     }
-    keep(request_.inputs[rank_], own);
+    copy_own(request_.inputs[rank_], own);
     for_others([&](std::size_t other) { send(other, 0, given(request_.inputs[other])); });
   }
 
   void all_gather() {
     const ConstBytes own = request_.inputs.front();
-    keep(own, request_.outputs[rank_]);
+    copy_own(own, request_.outputs[rank_]);
     const Ref value = given(own);
     if (ranks_ > kDirectRanks || fills_a_ring(bytes_of(request_.outputs))) {
       return pass_around(value, 0, [&](std::size_t b) { return request_.outputs[b]; });
@@ -163,7 +163,7 @@ class Planner : private PlanBuilder {
   }
 
   void all_to_all() {
-    keep(request_.inputs[rank_], request_.outputs[rank_]);
+    copy_own(request_.inputs[rank_], request_.outputs[rank_]);
     for_others([&](std::size_t other) {
       send_given(other, given(request_.inputs[other]));
       receive_given(other, request_.outputs[other]);
@@ -206,7 +206,7 @@ class Planner : private PlanBuilder {
     if (is_small && !request_.around_ring) {
       // Send from a copy: the result may overwrite the tensor before the last rank has taken it.
       const Bytes copy = scratch(tensor.size());
-      keep(tensor, copy);
+      copy_own(tensor, copy);
       combine_block(copy, tensor);
       const Ref own = given(copy);
       for_others([&](std::size_t other) { send_given(other, own); });
@@ -259,14 +259,15 @@ class Planner : private PlanBuilder {
 
 }  // namespace
 
-PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
-  return Planner(request, rank, ranks).plan();
+PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
+                   SpareMemory& spare) {
+  return Planner(request, rank, ranks, spare).plan();
 }
 
 std::unique_ptr<PlanStages> make_stages(const CollectiveRequest& request, std::size_t rank,
-                                        std::size_t ranks) {
+                                        std::size_t ranks, SpareMemory& spare) {
   if (!request.format || ranks == 1 || request.outputs.front().empty()) return nullptr;
-  return std::make_unique<NumberStages>(request, rank, ranks);
+  return std::make_unique<NumberStages>(request, rank, ranks, spare);
 }
 
 }  // namespace atp

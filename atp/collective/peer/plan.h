@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atp/collective/base/collective_request.h"
+#include "atp/collective/peer/spare_memory.h"
 
 // What a rank does in an operation, as a graph of values. A value is memory together with the
 // origin of its bytes: they are given, received, or combined from other values, element by element.
@@ -45,6 +46,9 @@ struct PlannedValue {
   Origin origin = Origin::kGiven;
   std::byte* memory = nullptr;  // only read, if given
   std::size_t bytes = 0;
+  // If received, and its only user takes it as it comes: the size of its memory, which is used
+  // again and again. 0: there is memory for all of it.
+  std::size_t window = 0;
   std::size_t from = 0;                 // if received: the sender
   std::uint32_t part = 0;               // if received: which message between the two ranks
   bool is_eager = false;                // if received: its sender has it from the start
@@ -63,12 +67,13 @@ struct PlannedSend {
 struct PeerPlan {
   std::vector<PlannedValue> values;
   std::vector<PlannedSend> sends;
-  std::vector<std::unique_ptr<std::byte[]>> scratch;
+  std::vector<Scratch> scratch;
 };
 
 // The request must have been checked. The plan uses the request's memory and its own while it
 // lives.
-PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks);
+PeerPlan make_plan(const CollectiveRequest& request, std::size_t rank, std::size_t ranks,
+                   SpareMemory& spare);
 
 // The plans of an operation in which a rank cannot compute what it contributes to one before the
 // values of the previous one have come in. Their messages have different parts.
@@ -82,6 +87,6 @@ class PlanStages {
 
 // Null: the operation has one plan. The request must not move.
 std::unique_ptr<PlanStages> make_stages(const CollectiveRequest& request, std::size_t rank,
-                                        std::size_t ranks);
+                                        std::size_t ranks, SpareMemory& spare);
 
 }  // namespace atp

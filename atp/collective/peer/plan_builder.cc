@@ -1,6 +1,14 @@
 #include "atp/collective/peer/plan_builder.h"
 
+#include <algorithm>
+
 namespace atp {
+namespace {
+
+// It fits the second-level cache, and has room for what is sent at once, twice.
+constexpr std::size_t kWindow = 128 * 1024;
+
+}  // namespace
 
 PlanBuilder::Ref PlanBuilder::add(PlannedValue value) {
   plan_.values.push_back(std::move(value));
@@ -21,6 +29,17 @@ PlanBuilder::Ref PlanBuilder::receive(std::size_t from, std::uint32_t part, Byte
               .from = from,
               .part = first_part_ + part,
               .is_eager = is_eager});
+}
+
+PlanBuilder::Ref PlanBuilder::receive_passing(std::size_t from, std::uint32_t part,
+                                              std::size_t bytes) {
+  const Bytes memory = scratch(std::min(bytes, kWindow));
+  const Ref value = receive(from, part, memory);
+  if (bytes > memory.size()) {
+    plan_.values[value].bytes = bytes;
+    plan_.values[value].window = memory.size();
+  }
+  return value;
 }
 
 PlanBuilder::Ref PlanBuilder::combine(ElementReduction reduction, std::vector<Ref> operands,
@@ -45,8 +64,8 @@ void PlanBuilder::send(std::size_t to, std::uint32_t part, Ref value, bool is_ea
 }
 
 Bytes PlanBuilder::scratch(std::size_t bytes) {
-  plan_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-  return {plan_.scratch.back().get(), bytes};
+  keep(spare_.take(bytes));
+  return {plan_.scratch.back().memory.get(), bytes};
 }
 
 }  // namespace atp

@@ -19,8 +19,8 @@ class PlanBuilder {
   static constexpr std::size_t kDirectRanks = 16;
 
   // `first_part`: the number of the plan's first message between two ranks.
-  PlanBuilder(std::size_t rank, std::size_t ranks, std::uint32_t first_part = 0)
-      : rank_(rank), ranks_(ranks), first_part_(first_part) {}
+  PlanBuilder(std::size_t rank, std::size_t ranks, SpareMemory& spare, std::uint32_t first_part = 0)
+      : rank_(rank), ranks_(ranks), first_part_(first_part), spare_(spare) {}
 
   PeerPlan take() { return std::move(plan_); }
   std::size_t rank() const { return rank_; }
@@ -36,7 +36,11 @@ class PlanBuilder {
   // notice that its receiver is gone.)
   void send_given(std::size_t to, Ref value) { send(to, 0, value, true); }
   Ref receive_given(std::size_t from, Bytes to) { return receive(from, 0, to, true); }
+  // For one user, whose other operands are given.
+  Ref receive_passing(std::size_t from, std::uint32_t part, std::size_t bytes);
+  // Memory that lives as long as the plan.
   Bytes scratch(std::size_t bytes);
+  void keep(Scratch scratch) { plan_.scratch.push_back(std::move(scratch)); }
 
   // Visits the other ranks in an order in which no rank is everybody's first.
   template <class Act>
@@ -57,7 +61,7 @@ class PlanBuilder {
     for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
       send(next(), step, sum);
       const std::size_t b = (rank_ + 2 * ranks_ - 2 - step) % ranks_;
-      sum = add(b, receive(before(), step, scratch(bytes_of(b))));
+      sum = add(b, receive_passing(before(), step, bytes_of(b)));
     }
     return sum;
   }
@@ -83,6 +87,7 @@ class PlanBuilder {
   const std::size_t rank_;
   const std::size_t ranks_;
   const std::uint32_t first_part_;
+  SpareMemory& spare_;
   PeerPlan plan_;
 };
 

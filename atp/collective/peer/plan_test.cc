@@ -29,7 +29,7 @@ class Ranks {
   Ranks(std::vector<CollectiveRequest> requests, std::uint64_t seed)
       : requests_(std::move(requests)), random_(seed) {
     for (std::size_t rank = 0; rank < requests_.size(); ++rank) {
-      plans_.push_back(make_plan(requests_[rank], rank, requests_.size()));
+      plans_.push_back(make_plan(requests_[rank], rank, requests_.size(), spare_));
       filled_.emplace_back(plans_.back().values.size(), 0);
     }
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
@@ -69,11 +69,29 @@ class Ranks {
     std::size_t& filled = filled_[rank][v];
     switch (value.origin) {
       case PlannedValue::Origin::kGiven: filled = value.bytes; return;
-      case PlannedValue::Origin::kReceived: return add_message(rank, value, filled);
+      case PlannedValue::Origin::kReceived: return add_message(rank, v, filled);
       case PlannedValue::Origin::kCombined: return add_combination(rank, value, filled);
     }
   }
-  void add_message(std::size_t to, const PlannedValue& value, std::size_t& filled) {
+  // How much of a value has memory: a window is free as far as its user has come.
+  std::size_t room(std::size_t rank, std::uint32_t v) const {
+    const PlannedValue& value = plans_[rank].values[v];
+    if (value.window == 0) return value.bytes;
+    const auto& values = plans_[rank].values;
+    const auto user = std::find_if(values.begin(), values.end(), [v](const PlannedValue& one) {
+      return std::count(one.operands.begin(), one.operands.end(), v) > 0;
+    });
+    const std::size_t taken = filled_[rank][static_cast<std::size_t>(user - values.begin())];
+    return std::min(value.bytes, taken + value.window);
+  }
+  // The place of a byte, and how many of `bytes` lie there side by side.
+  static std::byte* place(const PlannedValue& value, std::size_t at, std::size_t& bytes) {
+    if (value.window == 0) return value.memory + at;
+    bytes = std::min(bytes, value.window - at % value.window);
+    return value.memory + at % value.window;
+  }
+  void add_message(std::size_t to, std::uint32_t v, std::size_t& filled) {
+    const PlannedValue& value = plans_[to].values[v];
     const PeerPlan& theirs = plans_[value.from];
     const auto send = std::find_if(
         theirs.sends.begin(), theirs.sends.end(),
@@ -85,9 +103,10 @@ class Ranks {
     ++received_;
     sent_[{value.from, to}] += value.bytes;
     const std::size_t& there = filled_[value.from][send->value];
-    steps_.push_back({[this, &value, &source, &filled, &there] {
-                        const std::size_t bytes = some_of(there - filled);
-                        std::memcpy(value.memory + filled, source.memory + filled, bytes);
+    steps_.push_back({[this, to, v, &value, &source, &filled, &there] {
+                        std::size_t bytes = some_of(std::min(there, room(to, v)) - filled);
+                        std::byte* at = place(value, filled, bytes);
+                        std::memcpy(at, source.memory + filled, bytes);
                         filled += bytes;
                         return bytes > 0;
                       },
@@ -100,11 +119,11 @@ class Ranks {
       return least;
     };
     steps_.push_back({[this, rank, ready, &value, &filled] {
-                        const std::size_t bytes = some_of(ready() - filled);
+                        std::size_t bytes = some_of(ready() - filled);
                         std::vector<const std::byte*> operands;
                         operands.reserve(value.operands.size());
                         for (const auto operand : value.operands) {
-                          operands.push_back(plans_[rank].values[operand].memory + filled);
+                          operands.push_back(place(plans_[rank].values[operand], filled, bytes));
                         }
                         reduce_elements(requests_[rank].kind, value.reduction, operands,
                                         plans_.size(), value.memory + filled,
@@ -117,6 +136,7 @@ class Ranks {
 
   const std::vector<CollectiveRequest> requests_;
   std::mt19937_64 random_;
+  SpareMemory spare_;
   std::vector<PeerPlan> plans_;
   std::vector<std::vector<std::size_t>> filled_;  // by rank and value
   std::vector<Step> steps_;
