@@ -116,6 +116,8 @@ class PeerEngine {
              std::vector<Endpoint> addresses, Poller& poller);
   ~PeerEngine();
 
+  // A connection with this rank that was made elsewhere.
+  void connect(std::size_t rank, TcpSocket socket) { links_.open(rank, std::move(socket)); }
   void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
   // No rank will submit a collective with this number.
   void skip(std::uint64_t number);

@@ -56,6 +56,8 @@ class PeerLinks {
   // Makes sure that there will be a connection with this rank: calls it unless a call is in
   // progress.
   void want(std::size_t rank, SteadyTime now);
+  // This is the connection with this rank.
+  void open(std::size_t rank, TcpSocket socket);
   void handle(const Poller::Ready& ready, SteadyTime now);
   void check_time(SteadyTime now);
   std::optional<SteadyTime> next_timeout() const;
@@ -91,7 +93,6 @@ class PeerLinks {
   void call_again(std::size_t rank, const std::string& why, SteadyTime now);
   void greet(std::size_t rank, SteadyTime now);
   void hear_answer(std::size_t rank, SteadyTime now);
-  void open(std::size_t rank, TcpSocket socket);
   void drop_call(Call& call);
   void welcome(TcpSocket socket, const Hello& said);
 
