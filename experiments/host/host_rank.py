@@ -1,6 +1,6 @@
-"""One rank of memory_beside_gloo.py: times all-reduces and checks their results.
+"""A rank of memory_beside_gloo.py or types_beside_gloo.py: times all-reduces, checks results.
 
-RANK=... WORLD_SIZE=... host_rank.py MEET RESULT ROUNDS SIZES...
+RANK=... WORLD_SIZE=... host_rank.py MEET RESULT ROUNDS TYPES PATHS SIZES...
 """
 
 import contextlib
@@ -24,30 +24,49 @@ MOST_OF_A_ROUND = 50
 
 def seconds(group, tensor, times):
     """Seconds per all-reduce on the slowest rank, over several in a row."""
+    # Gloo adds bools as bytes, so that the sum of 256 true values is false.
+    op = dist.ReduceOp.MAX if tensor.dtype == torch.bool else dist.ReduceOp.SUM
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(times):
-        dist.all_reduce(tensor, group=group)
+        dist.all_reduce(tensor, op=op, group=group)
     took = torch.tensor([(time.perf_counter() - begin) / times], dtype=torch.float64)
     dist.all_reduce(took, op=dist.ReduceOp.MAX, group=dist.group.WORLD)
     return took.item()
 
 
-def measure(groups, size, rounds):
+def first_and_last(dtype, ranks, times):
+    """A value, and what it becomes when it is summed so many times."""
+    if dtype == torch.bool:
+        return True, True
+    if dtype.is_floating_point:
+        least = torch.finfo(dtype).smallest_normal
+        return least, least * ranks**times
+    bits = 8 * dtype.itemsize
+    sign = 0 if torch.iinfo(dtype).min == 0 else 1 << (bits - 1)
+    return 1, (ranks**times + sign) % (1 << bits) - sign
+
+
+def measure(groups, dtype, size, rounds):
     """Seconds of each round by path; the paths take turns."""
-    ranks, values = dist.get_world_size(), size // 4
+    ranks, values = dist.get_world_size(), size // dtype.itemsize
     times = max(1, min(MOST_OF_A_ROUND, BYTES_OF_A_ROUND // size))
-    taken = {path: [] for path in PATHS}
+    if dtype == torch.float16:
+        times = min(times, 28 // (ranks.bit_length() - 1))
+    first, last = first_and_last(dtype, ranks, times)
+    taken = {path: [] for path in groups}
     for _ in range(rounds + 1):
-        for path in PATHS:
-            tensor = torch.full((values,), 2.0**-100)
+        for path in groups:
+            if path == "gloo" and dtype == torch.int16:
+                continue  # Gloo has no sum of it
+            tensor = torch.full((values,), first, dtype=dtype)
             taken[path].append(seconds(groups[path], tensor, times))
-            expected = torch.full((values,), 2.0**-100 * ranks**times)
-            assert torch.equal(tensor, expected), f"wrong sum over {path}"
+            expected = torch.full((values,), last, dtype=dtype)
+            assert torch.equal(tensor, expected), f"wrong sum of {dtype} over {path}"
     return {path: own[1:] for path, own in taken.items()}  # the first is a warm-up
 
 
-def main(meet, result, rounds, *sizes):
+def main(meet, result, rounds, types, paths, *sizes):
     # Take priority over other processes of this machine, if permitted.
     with contextlib.suppress(PermissionError):
         os.nice(-15)
@@ -63,10 +82,18 @@ def main(meet, result, rounds, *sizes):
         "memory": atp.torch.Options(host_memory=True),
         "ring": atp.torch.Options(algorithm="ring"),
     }
-    groups = {path: dist.new_group(backend="atp", pg_options=o) for path, o in options.items()}
-    groups["gloo"] = dist.group.WORLD
+    groups = {
+        path: dist.new_group(backend="atp", pg_options=options[path])
+        if path in options
+        else dist.group.WORLD
+        for path in paths.split(",")
+    }
     assert atp.torch.stats(groups["memory"])["host_memory"]
-    rows = [(int(size), measure(groups, int(size), int(rounds))) for size in sizes]
+    rows = [
+        (name, int(size), measure(groups, getattr(torch, name), int(size), int(rounds)))
+        for name in types.split(",")
+        for size in sizes
+    ]
     if dist.get_rank() == 0:
         Path(result).write_text(json.dumps(rows))
     dist.destroy_process_group()

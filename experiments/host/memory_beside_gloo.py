@@ -23,12 +23,12 @@ from lab.ranks import PYTHON
 RANK = Path(__file__).with_name("host_rank.py")
 
 
-def measure(ranks, arguments):
-    """Rows of (bytes, {path: seconds of each round})."""
+def measure(ranks, arguments, types=("float32",), paths=PATHS):
+    """Rows of (type, bytes, {path: seconds of each round})."""
     with tempfile.TemporaryDirectory() as name:
         result = Path(name, "result.json")
         words = [sys.executable, RANK, f"file://{name}/store", result, arguments.rounds]
-        words = [str(word) for word in (*words, *arguments.sizes)]
+        words = [str(word) for word in (*words, ",".join(types), ",".join(paths), *arguments.sizes)]
         environment = {**os.environ, "PYTHONPATH": str(PYTHON), "WORLD_SIZE": str(ranks)}
         processes = [
             subprocess.Popen(words, env={**environment, "RANK": str(rank)}) for rank in range(ranks)
@@ -81,14 +81,12 @@ def plot(rows):
     return figure
 
 
-def parse():
+def parse(text=__doc__, ranks=(2, 4, 8)):
     def numbers(text):
         return [int(number) for number in text.split(",")]
 
-    parser = report.parser(__doc__, "out/host")
-    parser.add_argument(
-        "--ranks", type=numbers, default=[2, 4, 8], help="numbers of ranks, N,N,..."
-    )
+    parser = report.parser(text, "out/host")
+    parser.add_argument("--ranks", type=numbers, default=ranks, help="numbers of ranks, N,N,...")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds (default: 15)")
     parser.add_argument(
         "--sizes",
@@ -103,7 +101,7 @@ def main():
     arguments = parse()
     rows = []
     for ranks in arguments.ranks:
-        rows += [row(ranks, size, seconds) for size, seconds in measure(ranks, arguments)]
+        rows += [row(ranks, size, seconds) for _, size, seconds in measure(ranks, arguments)]
     print_rows(rows)
     report.publish(f"{arguments.folder}/memory-beside-gloo", rows, plot(rows))
 
