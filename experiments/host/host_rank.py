@@ -23,16 +23,19 @@ MOST_OF_A_ROUND = 50
 
 
 def seconds(group, tensor, times):
-    """Seconds per all-reduce on the slowest rank, over several in a row."""
+    """Per all-reduce, over several in a row: seconds on the slowest rank, and the processor time of
+    all ranks together."""
     # Gloo adds bools as bytes, so that the sum of 256 true values is false.
     op = dist.ReduceOp.MAX if tensor.dtype == torch.bool else dist.ReduceOp.SUM
     dist.barrier()
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     for _ in range(times):
         dist.all_reduce(tensor, op=op, group=group)
-    took = torch.tensor([(time.perf_counter() - begin) / times], dtype=torch.float64)
+    took = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
+    used = torch.tensor([time.process_time() - processor], dtype=torch.float64)
     dist.all_reduce(took, op=dist.ReduceOp.MAX, group=dist.group.WORLD)
-    return took.item()
+    dist.all_reduce(used, group=dist.group.WORLD)
+    return took.item() / times, used.item() / times
 
 
 def first_and_last(dtype, ranks, times):
@@ -48,7 +51,7 @@ def first_and_last(dtype, ranks, times):
 
 
 def measure(groups, dtype, size, rounds):
-    """Seconds of each round by path; the paths take turns."""
+    """seconds() of each round by path; the paths take turns."""
     ranks, values = dist.get_world_size(), size // dtype.itemsize
     times = max(1, min(MOST_OF_A_ROUND, BYTES_OF_A_ROUND // size))
     if dtype == torch.float16:

@@ -24,7 +24,7 @@ RANK = Path(__file__).with_name("host_rank.py")
 
 
 def measure(ranks, arguments, types=("float32",), paths=PATHS):
-    """Rows of (type, bytes, {path: seconds of each round})."""
+    """Rows of (type, bytes, {path: [seconds, processor time] of each round})."""
     with tempfile.TemporaryDirectory() as name:
         result = Path(name, "result.json")
         words = [sys.executable, RANK, f"file://{name}/store", result, arguments.rounds]
@@ -38,8 +38,9 @@ def measure(ranks, arguments, types=("float32",), paths=PATHS):
         return json.loads(result.read_text())
 
 
-def row(ranks, size, seconds):
+def row(ranks, size, taken):
     """Medians in milliseconds, our spread, and the others' times relative to ours."""
+    seconds = {path: [each for each, _ in taken[path]] for path in PATHS}
     medians = {path: statistics.median(seconds[path]) for path in PATHS}
     least, most = min(seconds["memory"]), max(seconds["memory"])
     return {
@@ -101,7 +102,7 @@ def main():
     arguments = parse()
     rows = []
     for ranks in arguments.ranks:
-        rows += [row(ranks, size, seconds) for _, size, seconds in measure(ranks, arguments)]
+        rows += [row(ranks, size, taken) for _, size, taken in measure(ranks, arguments)]
     print_rows(rows)
     report.publish(f"{arguments.folder}/memory-beside-gloo", rows, plot(rows))
 

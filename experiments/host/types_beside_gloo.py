@@ -2,8 +2,9 @@
 
     .venv/bin/python -m experiments.host.types_beside_gloo [FOLDER]
 
-Like memory_beside_gloo.py. Prints how many times Gloo's median is shared memory's, and writes
-types-beside-gloo.csv into FOLDER (default: out/host).
+Like memory_beside_gloo.py. Prints how many times Gloo's time is that of shared memory, and the same
+for the processor time of all ranks, which other programs on the machine change less; of both the
+medians. Writes types-beside-gloo.csv into FOLDER (default: out/host).
 """
 
 import statistics
@@ -16,16 +17,17 @@ TYPES = "float32 bfloat16 float16 float64 int64 int32 int16 int8 uint8 bool".spl
 PATHS = ("memory", "gloo")
 
 
-def row(ranks, kind, size, seconds):
+def row(ranks, kind, size, taken):
     """Milliseconds, with minimum and maximum; none for Gloo if it has no sum of the type."""
-    taken = {"ranks": ranks, "type": kind, "bytes": size}
-    for path in PATHS:
-        own = [1e3 * each for each in seconds[path]]
-        for name, of in (("ms", statistics.median), ("least_ms", min), ("most_ms", max)):
-            taken[f"{path}_{name}"] = of(own) if own else ""
-    gloo = taken["gloo_ms"]
-    taken["gloo_over_memory"] = gloo / taken["memory_ms"] if gloo else ""
-    return taken
+    result = {"ranks": ranks, "type": kind, "bytes": size}
+    for i, time in enumerate(("", "processor_")):
+        for path in PATHS:
+            own = [1e3 * each[i] for each in taken[path]]
+            for name, of in (("", statistics.median), ("least_", min), ("most_", max)):
+                result[f"{path}_{time}{name}ms"] = of(own) if own else ""
+        gloo = result[f"gloo_{time}ms"]
+        result[f"{time}ratio"] = gloo / result[f"memory_{time}ms"] if gloo else ""
+    return result
 
 
 def size_text(size):
@@ -33,21 +35,24 @@ def size_text(size):
 
 
 def print_table(rows):
-    columns = sorted({(row["ranks"], row["bytes"]) for row in rows})
-    cells = {(row["type"], row["ranks"], row["bytes"]): row["gloo_over_memory"] for row in rows}
-    print("| type |" + "".join(f" N = {n}, {size_text(size)} |" for n, size in columns))
-    print("|---|" + "---|" * len(columns))
-    for kind in dict.fromkeys(row["type"] for row in rows):
-        own = (cells[kind, *column] for column in columns)
-        print(f"| {kind} |" + "".join(f" {cell:.3g} |" if cell else " – |" for cell in own))
+    sizes = sorted({row["bytes"] for row in rows})
+    columns = "".join(f"{size_text(size):>8}" for size in sizes)
+    print(f"ranks type    {'time:':>8}{columns}  processor:{columns}")
+    for ranks, kind in dict.fromkeys((row["ranks"], row["type"]) for row in rows):
+        line = f"{ranks:5} {kind:8}{'':8}"
+        for ratio in ("ratio", "processor_ratio"):
+            own = [row[ratio] for row in rows if (row["ranks"], row["type"]) == (ranks, kind)]
+            line += "".join(f"{each:8.2f}" if each else f"{'-':>8}" for each in own)
+            line += f"{'':12}" if ratio == "ratio" else ""
+        print(line)
 
 
 def main():
     arguments = parse(__doc__, ranks=(2, 4))
     rows = [
-        row(ranks, kind, size, seconds)
+        row(ranks, kind, size, taken)
         for ranks in arguments.ranks
-        for kind, size, seconds in measure(ranks, arguments, TYPES, PATHS)
+        for kind, size, taken in measure(ranks, arguments, TYPES, PATHS)
     ]
     print_table(rows)
     table = Path(arguments.folder, "types-beside-gloo.csv")

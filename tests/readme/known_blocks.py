@@ -136,6 +136,7 @@ FLIGHT_RECORDER = {
 PERFORMANCE = {
     "backend  ms per step": By("tests/experiments/test_training.py"),
     "ranks      bytes  memory ms": By("tests/experiments/test_memory_beside_gloo.py"),
+    "ranks type ": By("tests/experiments/test_memory_beside_gloo.py"),
     "ranks per host            ms": By("tests/experiments/test_several_hosts.py"),
     "atp server --listen 10.0.0.9:5600 --lanes 4": Here(
         addresses=("10.0.0.1", "10.0.0.9"),
