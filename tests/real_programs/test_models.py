@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SAME = ["llama", "gpt2"]
-REFUSED = {"mamba": "backbone.embeddings: ", "gpt_bigcode": "transformer.h.0.attn: GPTBigCode"}
+SAME = ["llama", "gpt2", "qwen3", "olmo2", "gemma3_text", "phi3", "falcon", "opt"]
+REFUSED = {"mamba": "backbone.embeddings: ", "codegen": "transformer.h.0.attn: CodeGenAttention"}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import once_a_batch
 from atp.tensor_parallel.sharding import Cut, Part, cut_of, piece
 
-__all__ = ["sum_copies", "used_by_tokens"]
+__all__ = ["sum_copies", "sum_over_ranks", "used_by_tokens"]
 
 
 def used_by_tokens(mesh: Mesh, *parameters: torch.Tensor | None) -> list[torch.Tensor | None]:
@@ -54,6 +54,36 @@ def sum_copies(module: Any, name: str) -> torch.Tensor | None:
     if all(part.pieces == mesh.first.size for part in cut.parts):
         return parameter
     return once_a_batch(parameter, lambda p: _SumCopies.apply(p, cut, mesh))
+
+
+def sum_over_ranks(module: Any, name: str) -> torch.Tensor | None:
+    """A parameter that each rank uses for its own heads only: whole, or cut over all ranks. Where
+    several ranks hold the same piece, backward, it gets the sum of their gradients."""
+    parameter, mesh, cut = piece(module, name), module.mesh, cut_of(module, name)
+    if parameter is None:
+        return None
+    ranks = mesh.first.size * mesh.second.size
+    pieces = cut.parts[0].pieces if cut.by_ranks else 1
+    if pieces == ranks:
+        return parameter
+    own = (mesh.row * mesh.second.size + mesh.column) * pieces // ranks
+    return once_a_batch(parameter, lambda p: _SumOverRanks.apply(p, own, pieces, mesh))
+
+
+class _SumOverRanks(Function):
+    @staticmethod
+    def forward(ctx: Any, parameter: torch.Tensor, own: int, pieces: int, mesh: Mesh):
+        ctx.own, ctx.pieces, ctx.mesh = own, pieces, mesh
+        return parameter.view_as(parameter)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor):
+        whole = gradient.new_zeros(ctx.pieces, *gradient.shape)
+        whole[ctx.own] = gradient
+        for dimension in (ctx.mesh.second, ctx.mesh.first):
+            whole = dimension.all_reduce(whole).land()
+        return whole[ctx.own], None, None, None
 
 
 class _SumCopies(Function):

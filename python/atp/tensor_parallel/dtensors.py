@@ -24,13 +24,14 @@ def placements_of(cut: Cut, mesh: Mesh, name: str) -> tuple[Placement, Placement
         ValueError: no placement can express it.
     """
     rows = mesh.first.size
-    if len(cut.parts) > 1 and rows > 1:
+    if len(cut.parts) > 1 and rows * (mesh.second.size if cut.by_ranks else 1) > 1:
         raise ValueError(
             f"{name}: it has {len(cut.parts)} parts (queries, keys and values) that d1 = {rows} "
             "splits separately, which no placement of a DTensor can express; use d1 = 1, or "
             "parallelize() without dtensors=True, with save() and load()"
         )
-    if any(part.pieces != rows for part in cut.parts):
+    ranks = rows * (mesh.second.size if cut.by_ranks else 1)
+    if any(part.pieces != ranks for part in cut.parts):
         raise ValueError(
             f"{name}: some of the d1 = {rows} rows hold copies of the same key-value head (it has "
             f"{cut.parts[0].pieces}), which no placement of a DTensor can express; use a d1 that "

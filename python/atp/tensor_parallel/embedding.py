@@ -28,13 +28,18 @@ class ATPEmbedding(nn.Module):
     for its tokens. The table is split like the head's weight, so the two can be one. If d1 does not
     divide the vocabulary, the last row has less of it: no padding is needed.
 
+    scale: what the result is multiplied by.
+
     Raises:
         ValueError: d2 does not divide the hidden size, or a row would have no token at all; in
             forward: a number is not in the vocabulary.
     """
 
-    def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding"):
+    def __init__(
+        self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding", scale: float = 1.0
+    ):
         super().__init__()
+        self.scale = scale
         require_divides(mesh.second, site, "features", embedding.embedding_dim)
         self.num_embeddings, self.embedding_dim = embedding.num_embeddings, embedding.embedding_dim
         self.mesh, self.site = mesh, site
@@ -65,7 +70,8 @@ class ATPEmbedding(nn.Module):
         return arrive(token, hop)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return run(self.steps(tokens))
+        found = run(self.steps(tokens))
+        return found if self.scale == 1.0 else found * self.scale
 
 
 def vocabulary_part(vocabulary: int, mesh: Mesh, site: str) -> Part:

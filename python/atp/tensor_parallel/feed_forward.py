@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from atp.tensor_parallel.linear import ATPLinear, column_steps
+from atp.tensor_parallel.likeness import features_of
+from atp.tensor_parallel.linear import ATPLinear, column_steps, require_divides
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run
+from atp.tensor_parallel.sharding import Part
 
 __all__ = ["ATPFeedForward"]
 
@@ -20,6 +22,7 @@ class ATPFeedForward(nn.Module):
     Args:
         inputs: A by its name here, or the layers of one input (gate and up), which share one sum.
         output: the name and layer of B.
+        halves: the parts of the outputs of one layer: 2 if it computes both gate and up.
         activation: gets the outputs of `inputs`, one argument each; must be element-wise.
     """
 
@@ -30,13 +33,17 @@ class ATPFeedForward(nn.Module):
         activation: Activation,
         mesh: Mesh,
         site: str = "feed_forward",
+        halves: int = 1,
     ):
         super().__init__()
         self._inputs, self._output, self.activation = tuple(inputs), output[0], activation
         self.mesh = mesh
         self.dropout: nn.Module | None = None
         for name, linear in inputs.items():
-            layer = ATPLinear.from_linear(linear, "column", mesh, site=f"{site}.{name}")
+            outputs, rows = features_of(linear)[0], mesh.first.size
+            require_divides(mesh.first, f"{site}.{name}", "outputs", outputs // halves)
+            parts = [Part(outputs // halves, rows)] * halves if halves > 1 else []
+            layer = ATPLinear.from_linear(linear, "column", mesh, parts, f"{site}.{name}")
             self.add_module(name, layer)
         layer = ATPLinear.from_linear(output[1], "row", mesh, site=f"{site}.{output[0]}")
         self.add_module(output[0], layer)

@@ -52,11 +52,12 @@ def _device_of(model: nn.Module) -> torch.device | None:
 
 def _pieces(cut: Cut, gradient: torch.Tensor, mesh: Mesh) -> Iterator[tuple[torch.Tensor, int]]:
     """The gradient's parts, and the number of ranks that hold each."""
-    rows = mesh.first.size
+    rows = mesh.first.size * (mesh.second.size if cut.by_ranks else 1)
+    number = mesh.row * mesh.second.size + mesh.column if cut.by_ranks else mesh.row
     copies = cut.copies(mesh.shape)
     begin = 0
     for part in cut.parts:
-        width = part.of(mesh.row, rows)[1]
+        width = part.of(number, rows)[1]
         yield gradient.narrow(cut.axis1, begin, width), copies * rows // part.pieces
         begin += width
     if not cut.parts:

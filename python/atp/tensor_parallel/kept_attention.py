@@ -12,44 +12,31 @@ from typing import Any
 import torch
 from torch import nn
 
-from atp.tensor_parallel.attention import (
-    HeadCounts,
-    gather_hop,
-    heads_of_columns,
-    scatter_hop,
-)
+from atp.tensor_parallel.attention import gather_hop, scatter_hop
 from atp.tensor_parallel.block_tokens import BlockTokens, change_hidden_state
 from atp.tensor_parallel.conjugates import Hop, arrive, depart
+from atp.tensor_parallel.copies import sum_over_ranks
 from atp.tensor_parallel.dropout import ATPDropout
-from atp.tensor_parallel.linear import (
-    ATPLinear,
-    column_steps,
-    require_piece,
-)
+from atp.tensor_parallel.head_layout import HeadLayout
+from atp.tensor_parallel.head_norms import NormOverHeads, OnOwnHeads
+from atp.tensor_parallel.heads_alike import set_counts
+from atp.tensor_parallel.likeness import formula_of_norm
+from atp.tensor_parallel.linear import ATPLinear, column_steps, cut_parameter, require_piece
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
 from atp.tensor_parallel.precision import as_autocast_does
 from atp.tensor_parallel.probe import Probe, Share, copy_of
-from atp.tensor_parallel.sharding import Part
+from atp.tensor_parallel.sharding import Cut, Part, adopt
 
-__all__ = ["COUNTS_OF_HEADS", "keep_attention"]
-
-COUNTS_OF_HEADS = {
-    "num_heads",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "num_key_value_groups",
-    "split_size",
-}
-"""Attributes of a block that count heads; a rank's copy of the block counts its own heads."""
+__all__ = ["keep_attention"]
 
 
 def keep_attention(
     module: nn.Module,
     inputs: Mapping[str, nn.Module],
     output: tuple[str, nn.Module],
-    counts: HeadCounts,
+    layout: HeadLayout,
     dropout: str | None,
     mesh: Mesh,
     site: str,
@@ -63,50 +50,63 @@ def keep_attention(
     Raises:
         ValueError: the mesh cannot share its heads equally.
     """
-    counts.check(mesh, site)
-    of_row = counts.on_row(mesh.first.size)
-    slicing = heads_of_columns(of_row, mesh.second.size)
-    if slicing is None:
-        raise ValueError(
-            f"{site}: d2 = {mesh.second.size} does not divide the {of_row.heads} heads of a row "
-            f"(with {of_row.kv} for keys and values); choose another mesh"
-        )
+    layout.check(mesh, site)
     kept = copy_of(module)
-    parts = counts.parts(mesh.first.size)
-    each = [parts] if len(inputs) == 1 else [(part,) for part in parts]
     layers = [
-        _Input.from_linear(linear, "column", mesh, own, f"{site}.{name}")
-        for (name, linear), own in zip(inputs.items(), each, strict=True)
+        _Input.from_linear(
+            linear, "column", mesh, layout.parts(name, mesh.first.size), f"{site}.{name}"
+        )
+        for name, linear in inputs.items()
     ]
-    heads = _HeadsOfRank(layers, slicing, site)
+    heads = _HeadsOfRank(layers, layout, site)
     for name, layer in zip(inputs, layers, strict=True):
         layer.heads = heads
         kept._modules[name] = layer
     last = _Output.from_linear(output[1], "row", mesh, site=f"{site}.{output[0]}")
-    last.slicing, last.heads = slicing, heads
+    last.slicing, last.heads = layout.core_slicing(mesh), heads
     kept._modules[output[0]] = last
     if dropout is not None:
         leaving = _OutputDropout(module._modules[dropout].p, mesh)
         leaving.heads = heads
         kept._modules[dropout] = leaving
-    _count_its_heads(kept, slicing, counts.width)
+    _cut_its_own(kept, layout, mesh, site)
+    set_counts(kept, layout, mesh.first.size * mesh.second.size)
     kept.atp_heads = heads
-    heads.probe = _probe_of(module, inputs, output[0], counts, slicing, mesh, site)
+    heads.probe = _probe_of(module, output[0], layout, layout.slicing(mesh), mesh, site)
     _run_on_the_heads_of_a_rank(kept, mesh)
     return kept
 
 
+def _cut_its_own(kept: Any, layout: HeadLayout, mesh: Mesh, site: str) -> None:
+    """Norms of queries and keys, and parameters of the block itself."""
+    by_module: dict[str, dict[str, Cut]] = {}
+    for name, section in layout.own.items():
+        owner, _, leaf = name.rpartition(".")
+        by_module.setdefault(owner, {})[leaf] = layout.cut(section, mesh)
+    for name, cuts in by_module.items():
+        if not name:
+            kept.mesh = mesh
+            for leaf, cut in cuts.items():
+                adopt(kept, leaf, cut_parameter(kept._parameters[leaf], cut, mesh), cut)
+            continue
+        module = kept._modules[name]
+        if name in layout.over_heads:
+            formula, (cut, *_) = formula_of_norm(module), cuts.values()
+            kept._modules[name] = NormOverHeads(module, formula, cut, mesh, f"{site}.{name}")
+        else:
+            kept._modules[name] = OnOwnHeads(module, cuts, mesh)
+
+
 def _probe_of(
-    module: nn.Module,
-    inputs: Mapping[str, nn.Module],
-    output: str,
-    counts: HeadCounts,
-    slicing: Heads,
-    mesh: Mesh,
-    site: str,
-) -> Probe:
+    module: nn.Module, output: str, layout: HeadLayout, slicing: Heads, mesh: Mesh, site: str
+) -> Probe | None:
+    """None for a block with a norm over all heads, whose sums other ranks take part in; it ran on
+    random numbers before it got its role."""
+    if layout.over_heads:
+        return None
     rows, row, column = mesh.first.size, mesh.row, mesh.column
-    parts = counts.parts(rows)
+    layers = layout.inputs
+    parts = [part for name in layers for part in layout.parts(name, rows)]
     widths = tuple(part.size for part in parts)
 
     def own(values: torch.Tensor) -> torch.Tensor:
@@ -116,24 +116,10 @@ def _probe_of(
 
     def own_output(made: torch.Tensor) -> torch.Tensor:
         of_row = made.narrow(-1, *Part(made.shape[-1], rows).of(row, rows))
-        return Heads(slicing.count, of_row.shape[-1:], (1,)).bias(of_row, column)
+        return layout.core_slicing(mesh).bias(of_row, column)
 
-    share = Share(widths, tuple(slicing.shares()), counts.width, own, own_output)
-    return Probe(module, (*inputs, output), share, mesh, site)
-
-
-def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
-    """Sets the counts of heads that the forward pass reads, if it has them."""
-    queries, keys, _ = slicing.shares()
-    here = {
-        "num_heads": queries // width,
-        "num_attention_heads": queries // width,
-        "num_key_value_heads": keys // width,
-        "num_key_value_groups": queries // keys,
-        "split_size": queries,
-    }
-    for name in COUNTS_OF_HEADS & vars(kept).keys():
-        setattr(kept, name, here[name])
+    share = Share(widths, tuple(slicing.shares()), layout.counts.width, own, own_output)
+    return Probe(module, (*layers, output), share, mesh, site)
 
 
 def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
@@ -144,9 +130,13 @@ def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
         heads, arrived = module.atp_heads, None
         if mesh.splits_tokens:
             inputs, named, arrived = heads.gather_tokens(inputs, named)
-        heads.probe.check(module, inputs, named)
+        if heads.probe is not None:
+            heads.probe.check(module, inputs, named)
         given = [x for x in (*inputs, *named.values()) if isinstance(x, torch.Tensor)]
         heads.begin(given, arrived)
+        for name in module.__dict__.get("atp_cuts", {}):
+            drawing.callback(module._parameters.__setitem__, name, module._parameters[name])
+            module._parameters[name] = sum_over_ranks(module, name)
         if module.training and given:
             drawing.enter_context(mesh.randomness.of_rank(given[0].device))
         return inputs, named
@@ -170,10 +160,13 @@ class _HeadsOfRank:
             where a rank has only a piece of the hidden size: a norm, say, or a dropout.
     """
 
-    def __init__(self, layers: Sequence["_Input"], slicing: Heads, site: str):
-        self._layers, self._slicing, self._site = layers, slicing, site
+    def __init__(self, layers: Sequence["_Input"], layout: HeadLayout, site: str):
+        self._layers, self._site = layers, site
+        self._slicing = layout.slicing(layers[0].mesh)
+        shares = iter(self._slicing.shares())
+        self._widths = [sum(next(shares) for _ in each) for each in layout.inputs.values()]
         self.tokens = BlockTokens(layers[0].mesh)  # share_tokens() gives all blocks the same
-        self.probe: Any = None
+        self.probe: Probe | None = None
         self.begin([])
 
     def gather_tokens(self, inputs: tuple, named: Mapping[str, Any]) -> tuple[tuple, dict, Hop]:
@@ -222,9 +215,7 @@ class _HeadsOfRank:
         hop = scatter_hop(mesh.second, self._slicing)
         outputs = run(column_steps(self._layers, x, hop, self._arrived))
         self._arrived = None
-        alone = len(self._layers) == 1
-        each = [outputs] if alone else outputs.split(self._slicing.shares(), -1)
-        self._x, self._ready = x, dict(enumerate(each))
+        self._x, self._ready = x, dict(enumerate(outputs.split(self._widths, -1)))
 
     def leave(self, made: torch.Tensor) -> torch.Tensor:
         self._made = made

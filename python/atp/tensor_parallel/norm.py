@@ -6,6 +6,7 @@ so that nothing cancels), RMSNorm one; backward, each reduces as many, all at on
 precision are computed in float32, as in torch's own norms.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,33 +14,36 @@ from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.copies import used_by_tokens
-from atp.tensor_parallel.likeness import is_rms_norm
+from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.likeness import NormFormula, formula_of_norm, width_of_norm
 from atp.tensor_parallel.linear import cut_parameter, require_divides, require_piece
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.precision import widened
 from atp.tensor_parallel.sharding import Cut, adopt, piece
 
-__all__ = ["ATPLayerNorm", "ATPRMSNorm"]
+__all__ = ["ATPLayerNorm", "ATPNorm", "ATPRMSNorm", "Sums", "norm_of", "normalize"]
 
 
-class _Sums:
-    """The sums over dimension 2."""
+class Sums:
+    """The sums over some dimensions of the mesh, of `width` values in all."""
 
-    def __init__(self, mesh: Mesh, width: int):
-        self._dimension = mesh.second
-        self.width = width  # the whole hidden size
+    def __init__(self, dimensions: Sequence[Dimension], width: int):
+        self._dimensions = dimensions
+        self.width = width
 
     def mean(self, of_own: torch.Tensor) -> torch.Tensor:
-        """[..., k, h/d2] -> [..., k, 1]: the means over h."""
+        """[..., k, own] -> [..., k, 1]: the means over all values."""
         own = of_own.sum(-1, keepdim=True) / self.width
-        return self._dimension.all_reduce(own).land()
+        for dimension in self._dimensions:
+            own = dimension.all_reduce(own).land()
+        return own
 
 
 class _Normalize(Function):
     """(x - mean) / sqrt(variance + epsilon), or x / sqrt(mean square + epsilon) uncentered."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, sums: _Sums, epsilon: float, centered: bool):
+    def forward(ctx: Any, x: torch.Tensor, sums: Sums, epsilon: float, centered: bool):
         wide = widened(x)
         if centered:
             wide = wide - sums.mean(wide)
@@ -61,13 +65,38 @@ class _Normalize(Function):
         return (gradient - normal * means[0] - means[1]) * scale, None, None, None
 
 
-class _ShardedNorm(nn.Module):
-    centered: bool
+def normalize(
+    x: torch.Tensor,
+    sums: Sums,
+    formula: NormFormula,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """What the formula makes of pieces of a token's values, with pieces of weight and bias."""
+    epsilon = torch.finfo(x.dtype).eps if formula.epsilon is None else formula.epsilon
+    normal = _Normalize.apply(x, sums, epsilon, formula.centered)
+    kind = _result_type(x, weight, formula)
+    if weight is not None:
+        normal = normal * (weight if not formula.offset else formula.offset + weight)
+    if bias is not None:
+        normal = normal + bias
+    return normal.to(kind)
+
+
+def _result_type(x: torch.Tensor, weight: torch.Tensor | None, formula: NormFormula) -> torch.dtype:
+    """The output's type, as in torch's norms: float32 under autocast."""
+    if torch.is_autocast_enabled(x.device.type):
+        return torch.promote_types(x.dtype, torch.float32)
+    return x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
+
+
+class ATPNorm(nn.Module):
+    """A norm of [..., h/d2] over h; weight and bias are [Replicate, Shard(0)]."""
 
     def __init__(
         self,
         width: int,
-        epsilon: float | None,
+        formula: NormFormula,
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
         mesh: Mesh,
@@ -75,56 +104,41 @@ class _ShardedNorm(nn.Module):
     ):
         super().__init__()
         require_divides(mesh.second, site, "features", width)
-        self.width, self.eps, self.mesh, self.site = width, epsilon, mesh, site
+        self.width, self.formula, self.mesh, self.site = width, formula, mesh, site
         cut = Cut(None, 0)
         adopt(self, "weight", cut_parameter(weight, cut, mesh), cut)
         adopt(self, "bias", cut_parameter(bias, cut, mesh), cut)
 
+    @property
+    def eps(self) -> float | None:
+        return self.formula.epsilon
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., h/d2] -> [..., h/d2]."""
         require_piece(self.site, x, self.width, self.mesh)
-        sums = _Sums(self.mesh, self.width)
-        epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
-        normal = _Normalize.apply(x, sums, epsilon, self.centered)
         weight, bias = used_by_tokens(self.mesh, piece(self, "weight"), piece(self, "bias"))
-        if weight is not None:
-            normal = normal * weight
-        if bias is not None:
-            normal = normal + bias
-        return normal.to(self._result_type(x))
-
-    def _result_type(self, x: torch.Tensor) -> torch.dtype:
-        """The output's type, as in torch's norms: float32 under autocast."""
-        if torch.is_autocast_enabled(x.device.type):
-            return torch.promote_types(x.dtype, torch.float32)
-        return x.dtype if self.weight is None else torch.promote_types(x.dtype, self.weight.dtype)
+        return normalize(x, Sums((self.mesh.second,), self.width), self.formula, weight, bias)
 
     def extra_repr(self) -> str:
         return f"{self.width}, eps={self.eps}, on {self.mesh.shape}"
 
 
-class ATPLayerNorm(_ShardedNorm):
-    """LayerNorm of [..., h/d2]; weight and bias are [Replicate, Shard(0)]."""
-
-    centered = True
-
-    @classmethod
-    def from_norm(cls, norm: nn.LayerNorm, mesh: Mesh, site: str = "norm") -> "ATPLayerNorm":
-        if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: a LayerNorm over several axes cannot be split")
-        return cls(norm.normalized_shape[0], norm.eps, norm.weight, norm.bias, mesh, site)
+class ATPLayerNorm(ATPNorm):
+    """A norm that subtracts the mean."""
 
 
-class ATPRMSNorm(_ShardedNorm):
-    """RMSNorm of [..., h/d2]; the weight is [Replicate, Shard(0)]."""
+class ATPRMSNorm(ATPNorm):
+    """A norm that does not."""
 
-    centered = False
 
-    @classmethod
-    def from_norm(cls, norm: nn.Module, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
-        """Takes this rank's piece of an nn.RMSNorm, or of one of transformers'."""
-        if is_rms_norm(norm):
-            return cls(norm.weight.numel(), norm.variance_epsilon, norm.weight, None, mesh, site)
-        if len(norm.normalized_shape) != 1:
-            raise ValueError(f"{site}: an RMSNorm over several axes cannot be split")
-        return cls(norm.normalized_shape[0], norm.eps, norm.weight, None, mesh, site)
+def norm_of(norm: Any, mesh: Mesh, site: str = "norm", width: int | None = None) -> ATPNorm:
+    """This rank's piece of a norm of torch or of another library.
+
+    width: the hidden size, if the norm has no weight that tells it.
+    """
+    formula = formula_of_norm(norm, width)
+    if formula is None:
+        raise ValueError(f"{site}: a {type(norm).__name__} over several axes cannot be split")
+    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    kind = ATPLayerNorm if formula.centered else ATPRMSNorm
+    return kind(width_of_norm(norm) or width, formula, weight, bias, mesh, site)

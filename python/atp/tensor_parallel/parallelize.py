@@ -20,7 +20,7 @@ from atp.tensor_parallel.dtensors import check_placements, distribute
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
-from atp.tensor_parallel.roles import KeptAttentionRole, Plan, Role
+from atp.tensor_parallel.roles import Inner, KeptAttentionRole, Plan, Role
 from atp.tensor_parallel.unchanged import is_like_transformers
 from atp.tensor_parallel.watch import watch_first_runs
 from atp.tensor_parallel.whole_offers import offer_what_is_whole
@@ -96,8 +96,9 @@ def parallelize(
     model.atp_mesh = mesh
     offer_what_is_whole(model, mesh)
     ends = share_tokens(model, blocks, mesh) if blocks is not None else []
-    if watched and (mesh.second.size > 1 or blocks is not None):
-        watch_first_runs(model, roles, mesh, blocks, ends)
+    has_inner = mesh.first.size > 1 and any(isinstance(role, Inner) for role in roles.values())
+    if watched and (mesh.second.size > 1 or blocks is not None or has_inner):
+        watch_first_runs(model, roles, mesh, blocks, ends, has_inner)
     _run_with_its_randomness(model, mesh)
     if chunks > 1:
         model.forward = functools.partial(_chunked_forward, model, chunks)

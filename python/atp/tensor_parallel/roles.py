@@ -12,18 +12,23 @@ from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions, vocabulary_part
 from atp.tensor_parallel.feed_forward import ATPFeedForward
 from atp.tensor_parallel.head import ATPHead
+from atp.tensor_parallel.head_layout import HeadLayout, plain_layout
 from atp.tensor_parallel.kept_attention import keep_attention
-from atp.tensor_parallel.likeness import features_of, is_conv1d, is_rms_norm
-from atp.tensor_parallel.linear import ATPLinear
+from atp.tensor_parallel.kept_forward import KeptForward
+from atp.tensor_parallel.likeness import features_of, formula_of_norm, is_conv1d
+from atp.tensor_parallel.linear import ATPLinear, require_divides
 from atp.tensor_parallel.mesh import Mesh
-from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
+from atp.tensor_parallel.norm import norm_of
+from atp.tensor_parallel.sharding import Cut
 
 __all__ = [
     "AttentionRole",
     "Column",
+    "ColumnsRole",
     "EmbeddingRole",
     "FeedForwardRole",
     "Head",
+    "Inner",
     "KeptAttentionRole",
     "Norm",
     "Plan",
@@ -89,23 +94,38 @@ class Row(Role):
 
 
 @dataclasses.dataclass(frozen=True)
-class Norm(Role):
-    """An nn.LayerNorm, nn.RMSNorm or RMSNorm of transformers over the hidden size."""
+class Inner(Role):
+    """A column-first nn.Linear whose outputs go, value by value, to a `Row`."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
-        if not is_rms_norm(module):
+        _expect_linear(module, site)
+        return ATPLinear.from_linear(module, "column", mesh, site=site)
+
+
+@dataclasses.dataclass(frozen=True)
+class Norm(Role):
+    """An nn.LayerNorm or nn.RMSNorm over the hidden size, or one of transformers.
+
+    width: the hidden size, for a norm without a weight that tells it.
+    """
+
+    width: int | None = None
+
+    def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
+        if formula_of_norm(module, self.width) is None:
             _expect(module, (nn.LayerNorm, nn.RMSNorm), site)
-        kind = ATPLayerNorm if isinstance(module, nn.LayerNorm) else ATPRMSNorm
-        return kind.from_norm(module, mesh, site)
+        return norm_of(module, mesh, site, self.width)
 
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingRole(Role):
-    """The nn.Embedding of the tokens."""
+    """The nn.Embedding of the tokens, whose result is multiplied by `scale`."""
+
+    scale: float = 1.0
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         _expect(module, nn.Embedding, site)
-        return ATPEmbedding(module, mesh, site)
+        return ATPEmbedding(module, mesh, site, self.scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +137,27 @@ class PositionsRole(Role):
         return ATPPositions(module, mesh, site)
 
 
+@dataclasses.dataclass(frozen=True)
+class ColumnsRole(Role):
+    """An nn.Embedding of positions with its own forward pass, which runs on a rank's columns."""
+
+    def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
+        _expect(module, nn.Embedding, site)
+        require_divides(mesh.second, site, "features", module.embedding_dim)
+        if mesh.splits_tokens:
+            raise ValueError(
+                f"{site}: it needs all tokens of a sequence; use init_mesh() without "
+                "sequence_parallel"
+            )
+        return KeptForward(module, {"weight": Cut(None, 1)}, mesh)
+
+
 def _children(
-    module: nn.Module, names: tuple[str, ...], site: str, *dropouts: str | None
+    module: nn.Module,
+    names: tuple[str, ...],
+    site: str,
+    *dropouts: str | None,
+    own: tuple[str, ...] = (),
 ) -> dict[str, nn.Linear]:
     children = {}
     _refuse_forgotten_dropouts(module, site, dropouts)
@@ -127,7 +166,7 @@ def _children(
         _expect_linear(child, f"{site}.{name}")
         children[name] = child
     others = {name for name, _ in module.named_parameters()}
-    others -= {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
+    others -= {f"{name}.{kind}" for name in names for kind in ("weight", "bias")} | {*own}
     if others:
         raise ValueError(f"{site}: its role does not mention its {', '.join(sorted(others))}")
     return children
@@ -209,6 +248,8 @@ class KeptAttentionRole(Role):
 
     inputs, output, heads, kv_heads, dropout: as in AttentionRole.
     core_dropouts: names of the core's nn.Dropouts, which draw different numbers on each rank.
+    layout: which values belong to which heads; default: the same number of values for each head,
+        of queries, keys and values, and no parameters besides the layers'.
     """
 
     inputs: tuple[str, ...]
@@ -217,15 +258,20 @@ class KeptAttentionRole(Role):
     kv_heads: int | None = None
     dropout: str | None = None
     core_dropouts: tuple[str, ...] = ()
+    layout: HeadLayout | None = None
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         known = (self.dropout, *self.core_dropouts)
-        layers = _children(module, (*self.inputs, self.output), site, *known)
+        own = () if self.layout is None else tuple(self.layout.own)
+        layers = _children(module, (*self.inputs, self.output), site, *known, own=own)
         output = layers.pop(self.output)
-        counts = _counts(layers, output, self.heads, self.kv_heads or self.heads, site)
+        layout = self.layout
+        if layout is None:
+            counts = _counts(layers, output, self.heads, self.kv_heads or self.heads, site)
+            layout = plain_layout(counts, self.inputs)
         _dropout(module, self.dropout, mesh, site)
         return keep_attention(
-            module, layers, (self.output, output), counts, self.dropout, mesh, site
+            module, layers, (self.output, output), layout, self.dropout, mesh, site
         )
 
 
@@ -235,16 +281,20 @@ class FeedForwardRole(Role):
 
     dropout: the name of the nn.Dropout on the block's output. In training, the activation draws
         the same random numbers on all ranks of a row of the mesh, which hold the same values.
+    halves: 2 if one layer computes gate and up, one after the other.
     """
 
     inputs: tuple[str, ...]
     output: str
     activation: Callable[..., torch.Tensor] = dataclasses.field(repr=False)
     dropout: str | None = None
+    halves: int = 1
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         layers = _children(module, (*self.inputs, self.output), site, self.dropout)
         output = layers.pop(self.output)
-        block = ATPFeedForward(layers, (self.output, output), self.activation, mesh, site)
+        block = ATPFeedForward(
+            layers, (self.output, output), self.activation, mesh, site, self.halves
+        )
         block.dropout = _dropout(module, self.dropout, mesh, site)
         return block

@@ -38,16 +38,24 @@ class Cut:
     """How a parameter is split: over dimension 1 along `axis1`, over dimension 2 along `axis2`.
 
     None: not split there, all ranks of that dimension hold copies. `parts` make up axis1; empty:
-    it is one part.
+    it is one part. If both axes are the same, its parts are split over all ranks, row by row.
     """
 
     axis1: int | None = None
     axis2: int | None = None
     parts: tuple[Part, ...] = ()
 
+    @property
+    def by_ranks(self) -> bool:
+        """Whether one axis is split over all ranks."""
+        return self.axis1 is not None and self.axis1 == self.axis2
+
     def take(self, full: torch.Tensor, shape: tuple[int, int], row: int, column: int):
         """The piece of the rank in this row and column of a mesh of this shape: view or copy."""
         piece = full
+        if self.by_ranks:
+            rank, ranks = row * shape[1] + column, shape[0] * shape[1]
+            return self._take_rows(piece, self._parts(full.shape, ranks), rank, ranks)
         if self.axis2 is not None:
             width = full.shape[self.axis2] // shape[1]
             piece = piece.narrow(self.axis2, column * width, width)
@@ -78,16 +86,18 @@ class Cut:
         return full
 
     def _put(self, full, shape, row, column, piece) -> None:
-        into = full
-        if self.axis2 is not None:
+        into, rows = full, shape[0]
+        if self.by_ranks:
+            row, rows = row * shape[1] + column, rows * shape[1]
+        elif self.axis2 is not None:
             width = full.shape[self.axis2] // shape[1]
             into = into.narrow(self.axis2, column * width, width)
         if self.axis1 is None:
             into.copy_(piece)
             return
         begin = taken = 0
-        for part in self._parts(full.shape, shape[0]):
-            start, width = part.of(row, shape[0])
+        for part in self._parts(full.shape, rows):
+            start, width = part.of(row, rows)
             from_piece = piece.narrow(self.axis1, taken, width)
             into.narrow(self.axis1, begin + start, width).copy_(from_piece)
             begin, taken = begin + part.size, taken + width
@@ -97,6 +107,8 @@ class Cut:
 
     def length_of_row(self, full: Sequence[int], rows: int, row: int) -> int:
         """The length of a row's piece along axis1."""
+        if self.by_ranks:  # all pieces are equal
+            return sum(part.size // part.pieces for part in self.parts)
         return sum(part.of(row, rows)[1] for part in self._parts(full, rows))
 
     def full_shape(self, piece: Sequence[int], shape: tuple[int, int]) -> tuple[int, ...]:
@@ -105,7 +117,7 @@ class Cut:
         if self.axis1 is not None:
             parts = sum(part.size for part in self.parts)
             full[self.axis1] = parts or full[self.axis1] * shape[0]
-        if self.axis2 is not None:
+        if self.axis2 is not None and not self.by_ranks:
             full[self.axis2] *= shape[1]
         return tuple(full)
 

@@ -14,7 +14,9 @@ from atp.tensor_parallel.roles import (
     EmbeddingRole,
     FeedForwardRole,
     Head,
+    Inner,
     KeptAttentionRole,
+    Row,
 )
 
 __all__ = ["parallelize_module_plan"]
@@ -35,10 +37,19 @@ def parallelize_module_plan(model: nn.Module, ranks: int) -> dict[str, ParallelS
     for name, role in roles_of(model, plan_of(model)).items():
         if isinstance(role, (AttentionRole, KeptAttentionRole)):
             _check_heads(name, role, ranks)
+        if getattr(role, "halves", 1) > 1:
+            raise ValueError(
+                f"{name}.{role.inputs[0]}: torch's parallelize_module cannot split one layer for "
+                "gate and up, because each of the two is split separately"
+            )
         if isinstance(role, (AttentionRole, KeptAttentionRole, FeedForwardRole)):
             for layer in role.inputs:
                 styles[f"{name}.{layer}"] = ColwiseParallel()
             styles[f"{name}.{role.output}"] = RowwiseParallel()
+        elif isinstance(role, Inner):
+            styles[name] = ColwiseParallel()
+        elif isinstance(role, Row):
+            styles[name] = RowwiseParallel()
         elif isinstance(role, (Column, Head)):
             styles[name] = ColwiseParallel(output_layouts=Replicate())
         elif isinstance(role, EmbeddingRole):
@@ -57,6 +68,11 @@ def _check_heads(name: str, role: Any, ranks: int) -> None:
         raise ValueError(
             f"{name}.{role.inputs[0]}: torch's parallelize_module cannot split one layer for "
             "queries, keys and values, because each of the three is split separately"
+        )
+    if getattr(role, "layout", None) is not None:
+        raise ValueError(
+            f"{name}: it has more than queries, keys and values, such as norms of these, whose "
+            "gradients torch's parallelize_module would not sum"
         )
     fewest = role.kv_heads or role.heads
     if fewest % ranks:

@@ -32,6 +32,7 @@ def watch_first_runs(
     mesh: Mesh,
     blocks: str | None = None,
     ends: Sequence[str] = (),
+    has_inner: bool = False,
 ) -> None:
     """Checks the model's first run in training and its first run in evaluation.
 
@@ -40,6 +41,7 @@ def watch_first_runs(
             hidden state, except that of the head, which runs last.
         blocks: the name of the list of blocks whose tokens the rows share, if they do.
         ends: the names of the modules that split the tokens before that list and gather them after.
+        has_inner: whether a rank has pieces between two layers even if d2 = 1.
 
     Raises:
         ValueError: from those runs, for the errors described above; raised on every rank.
@@ -47,7 +49,7 @@ def watch_first_runs(
     places = {name: _place(name, blocks) for name in names} | dict(
         zip(ends, (_ENTRANCE, _EXIT), strict=False)
     )
-    waiting, splits_features = {True, False}, mesh.second.size > 1
+    waiting, splits_features = {True, False}, mesh.second.size > 1 or has_inner
     watches: list[_Watch] = []
 
     def begin(module: nn.Module, _inputs: Any) -> None:

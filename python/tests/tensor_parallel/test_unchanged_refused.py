@@ -17,14 +17,15 @@ from .lookalikes import (
     Llama,
     LlamaRMSNorm,
     attend,
+    heads,
     make,
     with_changed,
 )
 
 
-class GemmaRMSNorm(LlamaRMSNorm):
+class CubicRMSNorm(LlamaRMSNorm):
     def forward(self, x):
-        return super().forward(x) * (1 + 1 / self.weight)
+        return super().forward(x) * self.weight.square()
 
 
 class SquaredFeedForward(GatedFeedForward):
@@ -47,7 +48,7 @@ class ScaledFeedForward(GatedFeedForward):
 class CountsItsHeads(GroupedAttention):
     def __init__(self):
         super().__init__()
-        self.n_heads = HEADS
+        self.heads_here = HEADS
 
 
 def with_scales(make_scale):
@@ -57,23 +58,35 @@ def with_scales(make_scale):
     return model
 
 
-class HeadByHead(FusedAttention):
-    """Like GPTBigCode's: queries, keys and values head by head."""
+class MixesHeads(FusedAttention):
+    """Queries, keys and values of one value of all heads after another."""
 
     def forward(self, hidden_states):
-        x = self.c_attn(hidden_states).unflatten(-1, (-1, 3 * WIDTH)).transpose(1, 2)
-        return self.resid_dropout(self.c_proj(attend(*x.split(WIDTH, -1))))
+        x = self.c_attn(hidden_states).unflatten(-1, (WIDTH, -1, 3)).movedim(-1, 0)
+        return self.resid_dropout(self.c_proj(attend(*(each.transpose(-1, -3) for each in x))))
+
+
+class NormsAllQueries(GroupedAttention):
+    """A norm over all heads together that has no weight, so that nothing shows it."""
+
+    def forward(self, hidden_states):
+        q, k, v = (each(hidden_states) for each in (self.q_proj, self.k_proj, self.v_proj))
+        q = nn.functional.rms_norm(q, q.shape[-1:])
+        return self.o_proj(attend(heads(q), heads(k), heads(v)))
+
+
+class NumbersItsHeads(GroupedAttention):
+    """Like ALiBi: a slope for each head, by its number."""
+
+    def forward(self, hidden_states):
+        q, k, v = (heads(each(hidden_states)) for each in (self.q_proj, self.k_proj, self.v_proj))
+        slopes = 2.0 ** -torch.arange(q.shape[1], dtype=q.dtype)
+        return self.o_proj(attend(q * slopes[:, None, None], k, v))
 
 
 def with_softmax_between():
     model = make(Llama)
     model.layers[1].feed_forward.act_fn = nn.Softmax(-1)
-    return model
-
-
-def with_norms_of_queries():
-    model = make(Llama)
-    model.layers[1].attention.q_norm = LlamaRMSNorm(WIDTH)
     return model
 
 
@@ -90,9 +103,9 @@ def cut_by_hand():
 
 
 WHAT_CANNOT_BE_CUT = {
-    "a norm that adds one to its weight": (
-        lambda: with_changed("layers.0.norm1", lambda: GemmaRMSNorm(HIDDEN)),
-        "layers.0.norm1: GemmaRMSNorm cannot be split",
+    "a norm that uses its weight in another way": (
+        lambda: with_changed("layers.0.norm1", lambda: CubicRMSNorm(HIDDEN)),
+        "layers.0.norm1: CubicRMSNorm cannot be split",
     ),
     "a feed-forward block that computes something else": (
         lambda: with_changed("layers.1.feed_forward", SquaredFeedForward),
@@ -112,7 +125,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "an attention block with its own count of heads": (
         lambda: with_changed("layers.1.attention", CountsItsHeads),
-        "layers.1.attention: CountsItsHeads cannot be split: it is not known what its n_heads = ",
+        "layers.1.attention: CountsItsHeads cannot be split: it is not known what its heads_",
     ),
     "an activation of a token's values together": (
         with_softmax_between,
@@ -122,13 +135,17 @@ WHAT_CANNOT_BE_CUT = {
         lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
         "layers.1.attention.k_proj: Bilinear cannot be split: it is not a linear layer",
     ),
-    "one layer that computes one head after another": (
-        lambda: with_changed("h.1.attention", HeadByHead, GPT2),
-        "h.1.attention: HeadByHead cannot be split: c_attn does not compute all queries, then",
+    "one layer that mixes the heads": (
+        lambda: with_changed("h.1.attention", MixesHeads, GPT2),
+        "h.1.attention: MixesHeads cannot be split: ",
     ),
-    "queries that are normalized": (
-        with_norms_of_queries,
-        "layers.1.attention: GroupedAttention cannot be split: it has q_norm besides q_proj",
+    "a norm of all queries": (
+        lambda: with_changed("layers.1.attention", NormsAllQueries),
+        "layers.1.attention: NormsAllQueries cannot be split: with 4 of its 8 heads it does not",
+    ),
+    "a slope by the number of a head": (
+        lambda: with_changed("layers.1.attention", NumbersItsHeads),
+        "layers.1.attention: NumbersItsHeads cannot be split: with 4 of its 8 heads it does not",
     ),
     "a norm of another width": (
         lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
@@ -158,6 +175,7 @@ def test_heads_that_a_mesh_cannot_share_are_named_before_anything_is_changed(glo
     class FiveHeads(GroupedAttention):
         def __init__(self):
             super().__init__()
+            self.num_key_value_groups = 5
             self.q_proj = nn.Linear(HIDDEN, 5 * WIDTH)
             self.k_proj, self.v_proj = nn.Linear(HIDDEN, WIDTH), nn.Linear(HIDDEN, WIDTH)
             self.o_proj = nn.Linear(5 * WIDTH, HIDDEN)
