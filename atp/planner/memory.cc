@@ -55,7 +55,7 @@ double logit_bytes(const Transformer& model, Mesh mesh, const Options& options) 
   const auto of_row = static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
   const double copies =
       3 * wide_bytes(model) + (whole || is_half(model) ? model.bytes_per_element : 0);
-  return 128 + copies * (whole ? model.vocabulary : of_row);
+  return 256 + copies * (whole ? model.vocabulary : of_row);
 }
 
 }  // namespace

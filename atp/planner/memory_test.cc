@@ -223,7 +223,7 @@ TEST(Logits, AreKeptFourTimesWhileTheLossIsComputed) {
     Options options;
     options.whole_logits = row.whole;
     EXPECT_DOUBLE_EQ(memory_per_rank(model, workload, {4, 2}, options).working,
-                     1024 * (128 + row.bytes))
+                     1024 * (256 + row.bytes))
         << row.element << (row.whole ? " whole" : "");
   }
   const double of_layer = 2 * 4096 + 3 * 4 * 1024;

@@ -24,6 +24,7 @@ struct Transformer {
   bool ffn_biases = false;              // of the feed-forward block's matrices
   bool tied_head = true;                // the LM head is the embedding, not a separate matrix
   std::uint32_t bytes_per_element = 2;  // of activations and weights
+  bool causal = true;                   // a token attends only to itself and those before it
   // Statistics per token that a norm reduces: 2 for LayerNorm, 1 for RMSNorm.
   std::uint32_t norm_statistics = 2;
 

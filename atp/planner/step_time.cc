@@ -84,9 +84,10 @@ class Passes {
   double product(double from, double to) const {
     return 2 * tokens_ * from * to / ranks_ / inputs_.interconnect.device.flops_per_second;
   }
+  // Kernels skip what a causal mask hides: a token attends to half of its sequence on average.
   double core() const {
-    return 4 * tokens_ * inputs_.sequence * q_ / ranks_ /
-           inputs_.interconnect.device.flops_per_second;
+    const double attended = inputs_.model.causal ? (inputs_.sequence + 1) / 2 : inputs_.sequence;
+    return 4 * tokens_ * attended * q_ / ranks_ / inputs_.interconnect.device.flops_per_second;
   }
 
   double layer_products() const {

@@ -39,6 +39,16 @@ TEST(StepTime, OfOneDeviceIsTheTimeOfItsProducts) {
   EXPECT_NEAR(step.waited, 0, 1e-12);
 }
 
+TEST(StepTime, CountsHalfOfTheAttentionCoreIfItIsCausal) {
+  Request request = timed(1, 1e12);
+  request.workload = {.batch = 1, .sequence = 1023};
+  const double causal = step_of(request, {1, 1}).products;
+  request.model.causal = false;
+  const double full = step_of(request, {1, 1}).products;
+  EXPECT_DOUBLE_EQ(full, 5 * layer_flops(request.model, request.workload) / 1e12);
+  EXPECT_NEAR(full - causal, 5 * 12.0 * 1023 * 511 * 1024 / 1e12, 1e-12);
+}
+
 TEST(StepTime, CountsSixOperationsPerWeightOfTheHeadAndToken) {
   Request request = timed(1, 1e12);
   const double without = step_of(request, {1, 1}).products;

@@ -13,6 +13,7 @@ class Choices:
         batch: int,
         sequence: int,
         element_bytes: int,
+        full_attention: bool,
         point_to_point_correction: bool,
         volume: str,
         fused: bool | None,

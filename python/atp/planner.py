@@ -259,6 +259,7 @@ def plan(
     batch: int = 4,
     sequence: int = 2048,
     element_bytes: int | None = None,
+    full_attention: bool = False,
     mode: Mode = "linkload",
     collectives: Sequence[Collective] | Sequence[Sequence[Collective]] = ALL_COLLECTIVES,
     point_to_point_correction: bool = True,
@@ -287,6 +288,7 @@ def plan(
         ranks: their number, which must be that of the devices; None: all devices.
         batch, sequence: sequences per step, and tokens per sequence.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
+        full_attention: each token attends to the whole sequence, not only to those before it.
         mode: "linkload", the load that all groups together put on every link, or the paper's
             equations: "paper" corrected, "paper-literal" as printed.
         collectives: the algorithms allowed on both dimensions, or a pair, one entry per dimension.
@@ -327,6 +329,7 @@ def plan(
         batch=_whole("batch", batch),
         sequence=_whole("sequence", sequence),
         element_bytes=0 if element_bytes is None else _element_bytes(element_bytes),
+        full_attention=full_attention,
         point_to_point_correction=point_to_point_correction,
         volume=volume,
         fused=fused,

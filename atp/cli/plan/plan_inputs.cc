@@ -35,6 +35,8 @@ void add_model_options(const Command& command, PlanInputs& inputs) {
             "Number of key-value heads (default: same as --heads)");
   add_count(command, "--ffn", inputs.ffn, "Feed-forward width (default: 4 times hidden)");
   command.add_flag("--gated", inputs.gated, "The feed-forward block has a gate, as in llama");
+  command.add_flag("--full-attention", inputs.full_attention,
+                   "Each token attends to the whole sequence (default: causal attention)");
   command
       .add_option("--element-bytes", inputs.element_bytes,
                   "Bytes per activation (default: from the model file, else 2)")
@@ -155,6 +157,7 @@ Transformer read_transformer(const PlanInputs& inputs) {
     }
     model = file.value().transformer;
   }
+  model.causal = !inputs.full_attention;
   if (inputs.element_bytes != 0) model.bytes_per_element = inputs.element_bytes;
   const Status valid = planner::validate(model);
   if (!valid) throw CommandError(valid.error().message, kWrongUsage);
@@ -190,6 +193,10 @@ CostMode read_mode(const PlanInputs& inputs) {
   if (inputs.fused) refuse("--fused", "is not in equation 2");
   if (inputs.runtime) refuse("--runtime", "is not covered by the paper's equations");
   if (inputs.volume == "exact") refuse("--volume exact", "is not the volume of equation 2");
+  if (inputs.device_tflops > 0)
+    refuse("--device-tflops", "has no effect, because they count communication alone");
+  if (inputs.full_attention)
+    refuse("--full-attention", "has no effect, because they count communication alone");
   if (!inputs.collectives.empty())
     refuse("--collectives", "has no effect, because equation 4 assumes a ring");
   return inputs.literal ? CostMode::kPaperLiteral : CostMode::kPaper;

@@ -26,6 +26,7 @@ struct PlanInputs {
   std::uint32_t kv_heads = 0;
   std::uint32_t ffn = 0;
   bool gated = false;
+  bool full_attention = false;
   std::uint32_t element_bytes = 0;  // 0: from the file
 
   std::string mode = "linkload";

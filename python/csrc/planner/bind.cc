@@ -72,6 +72,7 @@ struct Choices {
   std::uint32_t batch;
   std::uint32_t sequence;
   std::uint32_t element_bytes;
+  bool full_attention;
   bool point_to_point_correction;
   std::string volume;
   std::optional<bool> fused;
@@ -107,6 +108,7 @@ planner::Request request_of(const Cluster& cluster, const Description& model, st
   planner::Request request;
   request.interconnect = cluster.interconnect;
   request.model = transformer_of(model);
+  request.model.causal = !choices.full_attention;
   if (choices.element_bytes != 0) request.model.bytes_per_element = choices.element_bytes;
   request.workload = {choices.batch, choices.sequence};
   request.world_size = ranks;
@@ -194,7 +196,7 @@ PYBIND11_MODULE(_planner, module) {
       .def(
           py::init([](std::string mode, std::vector<std::string> collectives,
                       std::vector<std::string> collectives2, std::uint32_t batch,
-                      std::uint32_t sequence, std::uint32_t element_bytes,
+                      std::uint32_t sequence, std::uint32_t element_bytes, bool full_attention,
                       bool point_to_point_correction, std::string volume, std::optional<bool> fused,
                       bool count_norms, std::uint32_t chunks, double device_memory_bytes,
                       bool runtime, bool stores_attention_scores, bool by_heads, bool whole_logits,
@@ -207,6 +209,7 @@ PYBIND11_MODULE(_planner, module) {
                            batch,
                            sequence,
                            element_bytes,
+                           full_attention,
                            point_to_point_correction,
                            std::move(volume),
                            fused,
@@ -226,11 +229,11 @@ PYBIND11_MODULE(_planner, module) {
           }),
           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
           py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
-          py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
-          py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
-          py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
-          py::arg("whole_logits"), py::arg("sequence_parallel"), py::arg("hosts"),
-          py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
+          py::arg("full_attention"), py::arg("point_to_point_correction"), py::arg("volume"),
+          py::arg("fused"), py::arg("count_norms"), py::arg("chunks"),
+          py::arg("device_memory_bytes"), py::arg("runtime"), py::arg("stores_attention_scores"),
+          py::arg("by_heads"), py::arg("whole_logits"), py::arg("sequence_parallel"),
+          py::arg("hosts"), py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
           py::arg("data_collectives"));
   // The search touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("cluster"), py::arg("model"),
