@@ -261,20 +261,37 @@ std::size_t Communicator::values_per_fragment() const {
   return least;
 }
 
-Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& options) {
+Handle Communicator::submit(CollectiveRequest request) {
   Handle handle;
   if (impl_->forked()) {
-    const OperationName name{.number = 0, .values = values.count};
-    const NumberFormat format = impl_->options().number_format;
-    handle.parts_ = {std::make_shared<PendingOperation>(
-        name, TensorPart{values, BlockLayout(values.count)}, format, options)};
+    const OperationName name{.what = to_string(request.call)};
+    handle.parts_ = {std::make_shared<PendingOperation>(name, std::move(request), BlockLayout(),
+                                                        impl_->options().number_format)};
     handle.parts_[0]->finish(Error{kForked});
   } else {
     // Keep it alive: a callback may destroy the communicator.
     const std::shared_ptr<Dispatcher> dispatcher = impl_->dispatcher();
-    handle.parts_ = dispatcher->submit(values, options);
+    handle.parts_ = dispatcher->submit(std::move(request));
   }
   return handle;
+}
+
+Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& options) {
+  CollectiveRequest request{.call = Collective::kAllReduce,
+                            .kind = kind_of(values.type),
+                            .reduction = element_reduction_of(options.reduction),
+                            .tag = options.tag,
+                            .format = options.format,
+                            .segments = options.segments,
+                            .outputs = {{values.data, values.count * bytes_of(values.type)}},
+                            .timeout = options.timeout,
+                            .timeout_is_total = options.timeout_is_total,
+                            .spent = options.spent,
+                            .here = options.here,
+                            .is_probe = options.is_probe,
+                            .part_of = options.part_of,
+                            .on_done = options.on_done};
+  return submit(std::move(request));
 }
 
 Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& options) {
@@ -282,64 +299,7 @@ Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& o
                     options);
 }
 
-bool Communicator::in_host_memory() const {
-  return impl_->transports().front()->value_count() == 0 && !sums_on_hosts(impl_->options());
-}
-
-Handle Communicator::in_memory(const Values& values, HostRequest request,
-                               const AllReduceOptions& options) {
-  Handle handle;
-  if (!impl_->forked() && in_host_memory()) {
-    const std::shared_ptr<Dispatcher> dispatcher = impl_->dispatcher();
-    handle.parts_ = dispatcher->submit(values, std::move(request), options);
-    return handle;
-  }
-  const OperationName name{.values = values.count, .what = name_of(request.collective)};
-  handle.parts_ = {std::make_shared<PendingOperation>(name,
-                                                      TensorPart{values, BlockLayout(values.count)},
-                                                      impl_->options().number_format, options)};
-  handle.parts_[0]->finish(Error{
-      impl_->forked() ? kForked
-                      : std::string(name.what) + " needs the memory of one host, which the ranks "
-                                                 "of this job do not share"});
-  return handle;
-}
-
-Handle Communicator::all_reduce(const Values& values, HostRequest request,
-                                const AllReduceOptions& options) {
-  request.collective = HostCollective::kAllReduce;
-  return in_memory(values, std::move(request), options);
-}
-
-Handle Communicator::reduce_scatter(const Values& values, HostRequest request,
-                                    const AllReduceOptions& options) {
-  request.collective = HostCollective::kReduceScatter;
-  return in_memory(values, std::move(request), options);
-}
-
-Handle Communicator::all_gather(std::span<const std::byte> block, HostRequest request,
-                                const AllReduceOptions& options) {
-  request.collective = HostCollective::kAllGather;
-  // The block is only read.
-  auto* data = const_cast<std::byte*>(block.data());
-  return in_memory({data, block.size(), DataType::kFloat32}, std::move(request), options);
-}
-
-Handle Communicator::broadcast(std::span<std::byte> bytes, HostRequest request,
-                               const AllReduceOptions& options) {
-  request.collective = HostCollective::kBroadcast;
-  return in_memory({bytes.data(), bytes.size(), DataType::kFloat32}, std::move(request), options);
-}
-
-Handle Communicator::reduce(const Values& values, HostRequest request,
-                            const AllReduceOptions& options) {
-  request.collective = HostCollective::kReduce;
-  return in_memory(values, std::move(request), options);
-}
-
-Handle Communicator::exchange(HostRequest request, const AllReduceOptions& options) {
-  return in_memory({}, std::move(request), options);
-}
+bool Communicator::in_host_memory() const { return impl_->dispatcher()->in_host_memory(); }
 
 std::optional<DigestReading> Communicator::digest() const {
   ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher()->digest();

@@ -14,7 +14,7 @@
 #include "atp/base/interrupt.h"
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
-#include "atp/collective/base/host_request.h"
+#include "atp/collective/base/collective_request.h"
 #include "atp/collective/base/options.h"
 #include "atp/collective/base/request.h"
 #include "atp/collective/base/result_digest.h"
@@ -63,33 +63,21 @@ class Communicator {
   std::size_t world_size() const;
   std::size_t values_per_fragment() const;  // the agreed K; 0 in the host's memory
 
-  // Combines the values (any number, even 0) over all ranks, in place. They must live until the
-  // operation has ended. With one rank nothing is sent.
+  // Starts an operation; the memory that the request names must live until it has ended.
+  //
+  // All-reduces combine any number of values, even 0. Their callbacks come on one of the
+  // communicator's threads (there is one per lane), or in this call, if the operation is refused at
+  // once or a later one is carried out `here`. A callback must not take a lock that others hold
+  // around calls; it may call everything except shutdown(). With one rank nothing is sent.
+  //
+  // If all ranks share this host's memory, everything but barriers and transfers is available.
+  // Sums of floats that only some ranks get are added in the order of ranks as float32
+  // (shm/row_reduction.h), unless the format is kExact.
+  Handle submit(CollectiveRequest request);
+  bool in_host_memory() const;
+  // An all-reduce, in place.
   Handle all_reduce(const Values& values, const AllReduceOptions& options = {});
   Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
-
-  // Whether all ranks share this host's memory. If so, these collectives are available as well:
-  bool in_host_memory() const;
-  // The two below combine elements of any type, too, if the request names their kind and reduction;
-  // the type of `values` does not matter then.
-  Handle all_reduce(const Values& values, HostRequest request, const AllReduceOptions& options);
-  // Gives each rank its share of the sum. Floats are added in the order of ranks as float32
-  // (host/row_reduction.h), unless the format is kExact. `values` are only read, unless the share
-  // is written to its place in them. They and the memory that the request names must live until the
-  // operation has ended.
-  Handle reduce_scatter(const Values& values, HostRequest request,
-                        const AllReduceOptions& options = {});
-  // all_gather() gives every rank the blocks of all; `block` is this rank's. broadcast() gives all
-  // ranks the root's values. Of the options both use only the time-out, `here` and on_done.
-  Handle all_gather(std::span<const std::byte> block, HostRequest request,
-                    const AllReduceOptions& options = {});
-  Handle broadcast(std::span<std::byte> bytes, HostRequest request,
-                   const AllReduceOptions& options = {});
-  // Gives the root the sum, added in the same transport; at other ranks the values stay as they
-  // are.
-  Handle reduce(const Values& values, HostRequest request, const AllReduceOptions& options = {});
-  // A gather, a scatter or an all-to-all, as the request says.
-  Handle exchange(HostRequest request, const AllReduceOptions& options = {});
 
   // Adds a ring as a second path for sums of float32, with the same bits. All ranks must call it,
   // before the first operation. The figures, and later the ranks' measurements (tuner.h),
@@ -133,7 +121,6 @@ class Communicator {
 
  private:
   class Impl;
-  Handle in_memory(const Values& values, HostRequest request, const AllReduceOptions& options);
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

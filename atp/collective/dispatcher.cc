@@ -2,66 +2,82 @@
 #include "atp/collective/dispatcher.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
+#include "atp/collective/base/hosts.h"
 #include "atp/collective/network/failure_text.h"
 
 namespace atp {
 
 namespace {
 
-Status check(const Values& values, const AllReduceOptions& options,
-             const CommunicatorOptions& job) {
-  if (!options.segments.empty()) {
-    std::size_t sum = 0;
-    for (const std::size_t length : options.segments) sum += length;
-    if (sum != values.count) {
-      return Error{"its segments have " + with_commas(sum) + " values and the tensor has " +
-                   with_commas(values.count) + ": give the lengths of all segments"};
-    }
-  }
-  return check_kind({values.type, options.reduction}, job.number_format, options.format,
-                    job.world_size);
+// Of an operation in place.
+std::size_t values_of(const CollectiveRequest& request) {
+  return request.outputs.empty() ? 0 : request.outputs.front().size() / bytes_of(request.kind);
 }
 
-Status check(const Values& values, const HostRequest& request, const AllReduceOptions& options,
-             const CommunicatorOptions& job) {
-  const std::vector<std::size_t>& lengths = request.lengths;
-  if (has_root(request.collective) && request.root >= job.world_size) {
-    return Error{"rank " + std::to_string(request.root) + " is not one of the job's ranks 0 to " +
-                 std::to_string(job.world_size - 1) + ": give another root"};
+Status check_segments(const CollectiveRequest& request) {
+  if (request.segments.empty()) return ok_status();
+  std::size_t sum = 0;
+  for (const std::size_t length : request.segments) sum += length;
+  const std::size_t values = values_of(request);
+  if (sum == values) return ok_status();
+  return Error{"its segments have " + with_commas(sum) + " values and the tensor has " +
+               with_commas(values) + ": give the lengths of all segments"};
+}
+
+// For a sum, its values; otherwise the bytes of the longest block: rows are as long on all ranks.
+std::size_t length_of(const CollectiveRequest& request) {
+  if (!adds(request.call)) return longest_block(request);
+  std::size_t bytes = 0;
+  for (const ConstBytes block : request.inputs) bytes += block.size();
+  return request.inputs.empty() ? values_of(request) : bytes / bytes_of(request.kind);
+}
+
+// In memory, the blocks of a reduce-scatter follow each other. If they do not, the request gets a
+// copy.
+void put_side_by_side(CollectiveRequest& request) {
+  const std::byte* end = nullptr;
+  std::size_t bytes = 0;
+  bool are = true;
+  for (const ConstBytes block : request.inputs) {
+    if (block.empty()) continue;
+    are = are && (end == nullptr || end == block.data());
+    end = block.data() + block.size();
+    bytes += block.size();
   }
-  if (request.collective == HostCollective::kBroadcast) return ok_status();
-  if (request.collective == HostCollective::kAllReduce) return ok_status();
-  if (request.collective == HostCollective::kReduce) return check(values, options, job);
-  if (exchanges(request.collective)) {
-    if (request.blocks_to.size() == job.world_size && request.blocks_from.size() == job.world_size)
-      return ok_status();
-    return Error{"expected a block for and from each of " + with_commas(job.world_size) +
-                 " ranks, but found " + with_commas(request.blocks_to.size()) + " and " +
-                 with_commas(request.blocks_from.size())};
+  if (are) return;
+  const auto copy = std::make_shared<std::vector<std::byte>>();
+  copy->reserve(bytes);
+  for (ConstBytes& block : request.inputs) {
+    copy->insert(copy->end(), block.begin(), block.end());
+    block = {copy->data() + copy->size() - block.size(), block.size()};
   }
-  if (lengths.size() != job.world_size) {
-    return Error{"expected a length for each of " + with_commas(job.world_size) +
-                 " ranks, but found " + with_commas(lengths.size())};
-  }
-  const bool gathers = request.collective == HostCollective::kAllGather;
-  const std::size_t outputs = gathers ? job.world_size : 1;
-  if (request.outputs.size() != outputs) {
-    return Error{"expected memory for " + with_commas(outputs) + " results, but found " +
-                 with_commas(request.outputs.size())};
-  }
-  const std::size_t expected =
-      gathers ? lengths[job.rank] : std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
-  if (values.count != expected) {
-    return Error{"expected a tensor of " + with_commas(expected) +
-                 (gathers ? " bytes, this rank's length" : " values, the sum of all lengths") +
-                 ", but found " + with_commas(values.count)};
-  }
-  return gathers ? ok_status() : check(values, options, job);
+  request.on_done = [copy, done = std::move(request.on_done)](const Status& status) {
+    if (done) done(status);
+  };
+}
+
+// A part of an all-reduce, or all of it.
+std::shared_ptr<PendingOperation> part_of(const OperationName& name, CollectiveRequest&& request,
+                                          const BlockLayout& layout, const Shards::Part& part,
+                                          NumberFormat format) {
+  const std::size_t size = bytes_of(request.kind);
+  Bytes& tensor = request.outputs.front();
+  tensor = tensor.subspan(part.begin * size, (part.end - part.begin) * size);
+  return std::make_shared<PendingOperation>(name, std::move(request),
+                                            layout.part(part.begin, part.end), format);
+}
+
+// A sum of the dispatcher's own.
+template <class Words>
+CollectiveRequest request_for(Words& words, ElementReduction reduction) {
+  CollectiveRequest request{
+      .call = Collective::kAllReduce, .kind = ElementKind::kInt32, .reduction = reduction};
+  request.outputs = {std::as_writable_bytes(std::span(words))};
+  return request;
 }
 
 }  // namespace
@@ -95,55 +111,57 @@ std::optional<TunerCounts> Dispatcher::tuner_counts() {
   return counts;
 }
 
-Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
-  if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
-  options.timeout = bounded_timeout(options.timeout);
-  if (options.is_probe) return submit_probe(values, std::move(options));
-  // An operation that may be held is carried out by the thread that releases it.
-  options.here = options.here && transports_.size() == 1 && options_.digest_every == 0;
-  const bool here = options.here;
-  const Status valid = check(values, options, options_);
-  Refusals refused;
-  Operations operations;
-  {
-    const std::lock_guard lock(mutex_);
-    const RecordedShape shape = RecordedShape::of_values(values.count);
-    if (valid) record("all_reduce", name_of(values.type), shape, shape, options);
-    const OperationName name{next_number_++, values.count};
-    operations = take(cut(name, values, std::move(options)), valid, refused);
-  }
-  tell(refused);
-  if (here && refused.empty()) transports_.front()->help(*operations.front());
-  return operations;
+bool Dispatcher::in_host_memory() const {
+  return transports_.front()->value_count() == 0 && !sums_on_hosts(options_);
 }
 
-Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest request,
-                                          AllReduceOptions options) {
-  if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
-  options.timeout = bounded_timeout(options.timeout);
-  options.here = options.here && options_.digest_every == 0;
-  options.segments.clear();
-  const bool here = options.here;
-  const Status valid = check(values, request, options, options_);
-  const bool sums = adds(request.collective);
-  // On all ranks, rows are as long as the longest block.
-  std::size_t longest = values.count;
-  if (!sums && !request.lengths.empty()) {
-    longest = *std::max_element(request.lengths.begin(), request.lengths.end());
+Status Dispatcher::check(const CollectiveRequest& request,
+                         std::optional<NumberFormat> format) const {
+  const std::string name(to_string(request.call));
+  const bool by_rule = adds(request.call) && has_rule(request.kind, request.reduction);
+  if (!adds(request.call) && !exchanges(request.call) && request.call != Collective::kBroadcast &&
+      request.call != Collective::kAllGather) {
+    return Error{name + " needs connections between the ranks"};
   }
-  if (exchanges(request.collective)) longest = longest_block(request);
-  const NumberFormat format = options.format.value_or(options_.number_format);
+  if (by_rule) {
+    const Status kind =
+        check_kind({*data_type_of(request.kind), *wire_reduction_of(request.reduction)},
+                   options_.number_format, format, options_.world_size);
+    if (!kind) return kind;
+  }
+  const Status valid = atp::check(request, options_.rank, options_.world_size);
+  if (!valid) return valid;
+  if (by_rule && request.call == Collective::kAllReduce) return check_segments(request);
+  if (in_host_memory()) return ok_status();
+  std::string what = name;
+  if (adds(request.call)) {
+    what += " (the " + std::string(to_string(request.reduction)) + " of " +
+            std::string(to_string(request.kind)) + ")";
+  }
+  return Error{what + " needs the memory of one host, which the ranks of this job do not share"};
+}
+
+Dispatcher::Operations Dispatcher::submit(CollectiveRequest&& request) {
+  if (request.timeout.count() == 0) request.timeout = options_.operation_timeout;
+  request.timeout = bounded_timeout(request.timeout);
+  const auto asked = std::exchange(request.format, std::nullopt);
+  const NumberFormat format = asked.value_or(options_.number_format);
+  if (request.is_probe) return submit_probe(std::move(request), format);
+  // An operation that may be held is carried out by the thread that releases it.
+  request.here = request.here && transports_.size() == 1 && options_.digest_every == 0;
+  const bool here = request.here;
+  const Status valid = check(request, asked);
+  if (valid && request.call == Collective::kReduceScatter) put_side_by_side(request);
   Refusals refused;
   Operations operations;
   {
     const std::lock_guard lock(mutex_);
-    if (valid) record_request(values, request, options);
-    const OperationName name{next_request_++, longest / (sums ? 1 : request.element_bytes),
-                             name_of(request.collective)};
-    auto operation =
-        std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(longest)}, format,
-                                           std::move(options), std::move(request));
-    operations = take({.parts = {std::move(operation)}, .transports = {0}}, valid, refused);
+    if (valid) record(request);
+    // A digest has the numbers of these, and only they go through the network.
+    const bool is_cut =
+        request.call == Collective::kAllReduce && has_rule(request.kind, request.reduction);
+    operations = take(is_cut ? cut(std::move(request), format) : whole(std::move(request), format),
+                      valid, refused);
   }
   tell(refused);
   if (here && refused.empty()) transports_.front()->help(*operations.front());
@@ -152,40 +170,23 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
 
 // The order of all operations is the same on all ranks, whatever their kinds, so one counter
 // numbers them.
-void Dispatcher::record(const char* name, const char* type, const RecordedShape& input,
-                        const RecordedShape& output, AllReduceOptions& options) {
+void Dispatcher::record(CollectiveRequest& request) {
   if (recorded_ == nullptr) return;
   const bool in_memory = transports_.front()->value_count() == 0;
-  const RecordedGroup::Token token = recorded_->begin({.name = name,
-                                                       .path = in_memory ? "memory" : "innetwork",
-                                                       .type = type,
-                                                       .number = next_number_ + next_request_,
-                                                       .tag = options.tag,
-                                                       .timeout = options.timeout,
-                                                       .input = input,
-                                                       .output = output});
-  options.on_done = RecordedGroup::ending(recorded_, token, std::move(options.on_done));
-}
-
-void Dispatcher::record_request(const Values& values, const HostRequest& request,
-                                AllReduceOptions& options) {
-  if (recorded_ == nullptr) return;
-  const bool sums = adds(request.collective);
-  const std::size_t total =
-      std::accumulate(request.lengths.begin(), request.lengths.end(), std::size_t{0});
-  const std::size_t bytes = sums ? 1 : std::max<std::size_t>(request.element_bytes, 1);
-  const auto of = [&](std::size_t count) { return RecordedShape::of_values(count / bytes); };
-  RecordedShape input = of(values.count);
-  RecordedShape output = input;
-  if (sums && options_.rank < request.lengths.size()) output = of(request.lengths[options_.rank]);
-  if (exchanges(request.collective)) {
-    input = RecordedShape::of_blocks(request.blocks_to, bytes);
-    output = RecordedShape::of_blocks(request.blocks_from, bytes);
-  }
-  if (request.collective == HostCollective::kAllGather) output = of(total);
-  const char* type = sums ? name_of(values.type) : "bytes";
-  if (request.reduction != ElementReduction::kNone) type = to_string(request.kind).data();
-  record(name_of(request.collective), type, input, output, options);
+  const auto shape_of = [&](const auto& blocks) {
+    return RecordedShape::of_blocks(blocks, bytes_of(request.kind));
+  };
+  const RecordedShape output = shape_of(request.outputs);
+  const RecordedGroup::Token token =
+      recorded_->begin({.name = to_string(request.call),
+                        .path = in_memory ? "memory" : "innetwork",
+                        .type = to_string(request.kind),
+                        .number = next_number_ + next_request_,
+                        .tag = request.tag,
+                        .timeout = request.timeout,
+                        .input = is_in_place(request.call) ? output : shape_of(request.inputs),
+                        .output = output});
+  request.on_done = RecordedGroup::ending(recorded_, token, std::move(request.on_done));
 }
 
 Dispatcher::Operations Dispatcher::take(Submission submission, const Status& valid,
@@ -207,41 +208,54 @@ Dispatcher::Operations Dispatcher::take(Submission submission, const Status& val
   return operations;
 }
 
-Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& values,
-                                       AllReduceOptions options) {
+// An operation that is not split.
+Dispatcher::Submission Dispatcher::whole(CollectiveRequest&& request, NumberFormat format) {
+  request.segments.clear();
+  const std::size_t length = length_of(request);
+  const OperationName name{next_request_++,
+                           length / (adds(request.call) ? 1 : bytes_of(request.kind)),
+                           to_string(request.call)};
+  auto operation =
+      std::make_shared<PendingOperation>(name, std::move(request), BlockLayout(length), format);
+  return {.parts = {std::move(operation)}, .transports = {0}};
+}
+
+Dispatcher::Submission Dispatcher::cut(CollectiveRequest&& request, NumberFormat format) {
+  request.outputs.resize(1);  // it may be one that is refused
+  const OperationName name{next_number_++, values_of(request)};
   Submission submission{.number = name.number};
   const BlockLayout layout =
-      options.segments.empty() ? BlockLayout(values.count) : BlockLayout(options.segments);
-  options.segments.clear();
-  const NumberFormat format = options.format.value_or(options_.number_format);
-  if (ends_comparison(name.number)) submission.comparison = make_comparison(name, options);
+      request.segments.empty() ? BlockLayout(name.values) : BlockLayout(request.segments);
+  request.segments.clear();
+  if (ends_comparison(name.number)) submission.comparison = make_comparison(name, request);
   if (keeps_digest_) {
-    options.on_done = [self = shared_from_this(), name, values,
-                       done = std::move(options.on_done)](const Status& status) {
-      self->result_is_in(name, values, status);
+    const DataType type = data_type_of(request.kind).value_or(DataType::kFloat32);
+    request.on_done = [self = shared_from_this(), number = name.number, type,
+                       result = request.outputs.front(),
+                       done = std::move(request.on_done)](const Status& status) {
+      self->result_is_in(number, type, result, status);
       if (done) done(status);
     };
   }
   if (tuning_ != nullptr) {
-    options.here = false;
-    options.on_done = [self = shared_from_this(),
-                       done = std::move(options.on_done)](const Status& status) {
+    request.here = false;
+    request.on_done = [self = shared_from_this(),
+                       done = std::move(request.on_done)](const Status& status) {
       self->has_ended(status);
       if (done) done(status);
     };
     submission.is_undecided = true;
-    submission.parts = {std::make_shared<PendingOperation>(name, TensorPart{values, layout}, format,
-                                                           std::move(options))};
+    submission.parts = {
+        std::make_shared<PendingOperation>(name, std::move(request), layout, format)};
     return submission;
   }
   const std::vector<Shards::Part> parts = shards_.split(layout);
-  if (parts.size() > 1) options.on_done = after(parts.size(), std::move(options.on_done));
+  if (parts.size() > 1) request.on_done = after(parts.size(), std::move(request.on_done));
   for (const Shards::Part& part : parts) {
-    const Values of_part{values.data + part.begin * bytes_of(values.type), part.end - part.begin,
-                         values.type};
-    const TensorPart tensor{of_part, layout.part(part.begin, part.end)};
+    const bool is_last = &part == &parts.back();
+    CollectiveRequest own = is_last ? std::move(request) : request;
     submission.transports.push_back(part.shard);
-    submission.parts.push_back(std::make_shared<PendingOperation>(name, tensor, format, options));
+    submission.parts.push_back(part_of(name, std::move(own), layout, part, format));
   }
   return submission;
 }
@@ -252,29 +266,28 @@ bool Dispatcher::ends_comparison(std::uint64_t number) const {
 }
 
 std::shared_ptr<PendingOperation> Dispatcher::make_comparison(const OperationName& after_this,
-                                                              AllReduceOptions& options) {
-  options.on_done = after(2, std::move(options.on_done));
+                                                              CollectiveRequest& request) {
+  request.on_done = after(2, std::move(request.on_done));
   const auto words =
       std::make_shared<std::vector<std::uint32_t>>(kDigestWords * options_.world_size);
-  AllReduceOptions own;
-  own.timeout = options.timeout;
-  own.timeout_is_total = options.timeout_is_total;
-  own.on_done = options.on_done;
+  CollectiveRequest own = request_for(*words, ElementReduction::kSum);
+  own.timeout = request.timeout;
+  own.timeout_is_total = request.timeout_is_total;
+  own.on_done = request.on_done;
   const OperationName name{after_this.number, words->size(), "comparison of digests after"};
-  const Values values{reinterpret_cast<std::byte*>(words->data()), words->size(), DataType::kInt32};
   return std::make_shared<PendingOperation>(
-      name, TensorPart{values, BlockLayout(values.count)}, options_.number_format, std::move(own),
+      name, std::move(own), BlockLayout(words->size()), options_.number_format,
       [self = shared_from_this(), after_this, words](Status status) {
         return self->judge(after_this, *words, std::move(status));
       });
 }
 
-void Dispatcher::result_is_in(const OperationName& name, const Values& values,
+void Dispatcher::result_is_in(std::uint64_t number, DataType type, Bytes result,
                               const Status& status) {
   if (status.ok()) {
-    digest_.add(name.number, values.type, {values.data, values.count * bytes_of(values.type)});
+    digest_.add(number, type, result);
   } else {
-    digest_.add_failed(name.number);
+    digest_.add_failed(number);
   }
   if (options_.digest_every == 0) return;
   Refusals refused;
@@ -317,8 +330,9 @@ void Dispatcher::send(Submission submission, Refusals& refused) {
 }
 
 bool Dispatcher::both_can_take(const PendingOperation& operation) const {
-  return operation.values().type == DataType::kFloat32 && is_sum(operation.options().reduction) &&
-         operation.format() != NumberFormat::kFixed;
+  const OperationKind& kind = operation.kind();
+  return kind.type == DataType::kFloat32 && is_sum(kind.reduction) &&
+         kind.format != NumberFormat::kFixed;
 }
 
 void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>& whole,
@@ -343,14 +357,10 @@ void Dispatcher::send_to_servers(const std::shared_ptr<PendingOperation>& whole,
   const auto end_part =
       after(parts.size(), [whole](const Status& status) { whole->finish(status); });
   for (const Shards::Part& part : parts) {
-    const Values& values = whole->values();
-    const Values of_part{values.data + part.begin * bytes_of(values.type), part.end - part.begin,
-                         values.type};
-    AllReduceOptions options = whole->options();
-    options.on_done = end_part;
-    const TensorPart tensor{of_part, whole->layout().part(part.begin, part.end)};
+    CollectiveRequest request = whole->request();
+    request.on_done = end_part;
     send_to(part.shard,
-            std::make_shared<PendingOperation>(whole->name(), tensor, whole->format(), options),
+            part_of(whole->name(), std::move(request), whole->layout(), part, whole->format()),
             refused);
   }
 }
@@ -383,19 +393,17 @@ void Dispatcher::judge_paths(Refusals& refused) {
 
 void Dispatcher::ask_for_times(Refusals& refused) {
   const auto times = std::make_shared<MeasuredTimes>(tuning_->samples.take());
-  AllReduceOptions options;
-  options.reduction = Reduction::kMin;
-  options.timeout = bounded_timeout(options_.operation_timeout);
-  options.on_done = [self = shared_from_this(), times](const Status& status) {
+  CollectiveRequest request = request_for(*times, ElementReduction::kMin);
+  request.timeout = bounded_timeout(options_.operation_timeout);
+  request.on_done = [self = shared_from_this(), times](const Status& status) {
     self->times_are_in(status, *times);
   };
   const OperationName name{next_number_, kSumPaths * kSizeClasses, "exchange of times before"};
-  const Values values{reinterpret_cast<std::byte*>(times->data()), name.values, DataType::kInt32};
   tuning_->asked = true;
   tuning_->asks = true;
   send_to(0,
-          std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(values.count)},
-                                             options_.number_format, std::move(options)),
+          std::make_shared<PendingOperation>(name, std::move(request), BlockLayout(name.values),
+                                             options_.number_format),
           refused);
 }
 
@@ -411,13 +419,12 @@ void Dispatcher::times_are_in(const Status& status, const MeasuredTimes& times) 
   tell(refused);
 }
 
-Dispatcher::Operations Dispatcher::submit_probe(const Values& values, AllReduceOptions options) {
-  const OperationName name{0, values.count, "probe before"};
-  const NumberFormat format = options.format.value_or(options_.number_format);
-  options.here = false;
+Dispatcher::Operations Dispatcher::submit_probe(CollectiveRequest request, NumberFormat format) {
+  const OperationName name{0, values_of(request), "probe before"};
+  request.here = false;
   Refusals refused;
-  const auto operation = std::make_shared<PendingOperation>(
-      name, TensorPart{values, BlockLayout(values.count)}, format, std::move(options));
+  const auto operation = std::make_shared<PendingOperation>(name, std::move(request),
+                                                            BlockLayout(name.values), format);
   {
     const std::lock_guard lock(mutex_);
     // With shards of its own, so that a probe does not change how operations are spread.

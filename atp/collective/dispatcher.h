@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "atp/base/failure_kind.h"
+#include "atp/collective/base/collective_request.h"
 #include "atp/collective/base/options.h"
 #include "atp/collective/base/pending_operation.h"
-#include "atp/collective/base/request.h"
 #include "atp/collective/base/transport.h"
 #include "atp/collective/network/shards.h"
 #include "atp/collective/tuner.h"
@@ -47,10 +47,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
 
   // Returns the parts of the operation, which has ended when all of them have.
-  Operations submit(const Values& values, AllReduceOptions options);
-  // A collective other than an all-reduce, in the host's memory; for all_gather and broadcast
-  // `values` are bytes.
-  Operations submit(const Values& values, HostRequest request, AllReduceOptions options);
+  Operations submit(CollectiveRequest&& request);
+  bool in_host_memory() const;
 
   // See Communicator::add_ring().
   Status add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
@@ -103,16 +101,17 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   };
 
   // With mutex_ held.
-  void record(const char* name, const char* type, const RecordedShape& input,
-              const RecordedShape& output, AllReduceOptions& options);
-  void record_request(const Values& values, const HostRequest& request, AllReduceOptions& options);
-  Submission cut(const OperationName& name, const Values& values, AllReduceOptions options);
-  Operations submit_probe(const Values& values, AllReduceOptions options);
+  void record(CollectiveRequest& request);
+  Submission cut(CollectiveRequest&& request, NumberFormat format);
+  Submission whole(CollectiveRequest&& request, NumberFormat format);
+  Operations submit_probe(CollectiveRequest request, NumberFormat format);
   bool ends_comparison(std::uint64_t number) const;
   // The operation and its comparison must both end before the operation's callback runs.
   std::shared_ptr<PendingOperation> make_comparison(const OperationName& after_this,
-                                                    AllReduceOptions& options);
-  void result_is_in(const OperationName& name, const Values& values, const Status& status);
+                                                    CollectiveRequest& request);
+  void result_is_in(std::uint64_t number, DataType type, Bytes result, const Status& status);
+  // `format`: that the caller has asked for.
+  Status check(const CollectiveRequest& request, std::optional<NumberFormat> format) const;
   Status judge(const OperationName& name, std::span<const std::uint32_t> words, Status status);
 
   // With mutex_ held.

@@ -64,15 +64,20 @@ std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, co
   const std::size_t ranks = communicator.world_size();
   std::vector<std::byte> values = values_for(task.type, rank, task.count, task.with_specials);
   const std::vector<std::byte> before = values;
-  HostRequest request;
-  request.lengths.assign(ranks, task.count / ranks);
-  request.lengths.back() += task.count % ranks;
-  *begin = task.count / ranks * rank * bytes_of(task.type);
-  std::vector<std::byte> share(request.lengths[rank] * bytes_of(task.type));
-  request.outputs = {share.data()};
-  const Values tensor{values.data(), task.count, task.type};
-  EXPECT_EQ(message(communicator.reduce_scatter(tensor, std::move(request), task.options).wait()),
-            "");
+  CollectiveRequest request{.call = Collective::kReduceScatter,
+                            .kind = kind_of(task.type),
+                            .reduction = element_reduction_of(task.options.reduction),
+                            .here = task.options.here};
+  const std::size_t block = task.count / ranks * bytes_of(task.type);
+  *begin = block * rank;
+  ConstBytes left(values);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    request.inputs.push_back(r + 1 < ranks ? left.first(block) : left);
+    left = left.subspan(request.inputs.back().size());
+  }
+  std::vector<std::byte> share(request.inputs[rank].size());
+  request.outputs = {share};
+  EXPECT_EQ(message(communicator.submit(std::move(request)).wait()), "");
   EXPECT_TRUE(values == before);
   return share;
 }
@@ -237,12 +242,14 @@ TEST(ShmTransport, GathersAndBroadcastsBetweenSumsThatAreCompared) {
     }
     for (std::size_t i = 0; i < 20; ++i) {
       handles.push_back(own.all_reduce(tensors[i]));
-      HostRequest request{.lengths = std::vector<std::size_t>(kRanks, 5000)};
+      CollectiveRequest request{
+          .call = Collective::kAllGather, .inputs = {blocks[i]}, .here = i % 3 == 0};
       for (std::size_t r = 0; r < kRanks; ++r) {
-        request.outputs.push_back(gathered[i].data() + r * 5000);
+        request.outputs.emplace_back(gathered[i].data() + r * 5000, 5000);
       }
-      handles.push_back(own.all_gather(blocks[i], std::move(request), {.here = i % 3 == 0}));
-      handles.push_back(own.broadcast(blocks[i], {.root = static_cast<Rank>(i % kRanks)}));
+      handles.push_back(own.submit(std::move(request)));
+      handles.push_back(
+          own.submit({.call = Collective::kBroadcast, .root = i % kRanks, .outputs = {blocks[i]}}));
     }
     for (Handle& handle : handles) ASSERT_EQ(message(handle.wait()), "");
     for (std::size_t i = 0; i < 20; ++i) {
@@ -254,19 +261,44 @@ TEST(ShmTransport, GathersAndBroadcastsBetweenSumsThatAreCompared) {
   shut_down(communicators);
 }
 
+TEST(ShmTransport, SumsBlocksThatLieAnywhere) {
+  constexpr std::size_t kRanks = 3;
+  const Communicators communicators = join_all(memory_options(kRanks));
+  in_parallel(kRanks, [&](std::size_t rank) {
+    // In the opposite order, with gaps, and the second is empty.
+    std::vector<float> values(30'000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + rank);
+    const std::span<float> all(values);
+    const std::span<float> blocks[] = {all.subspan(20'000, 7000), {}, all.subspan(100, 9000)};
+    CollectiveRequest request{.call = Collective::kReduceScatter,
+                              .kind = ElementKind::kFloat32,
+                              .reduction = ElementReduction::kSum};
+    for (const auto block : blocks) request.inputs.emplace_back(std::as_bytes(block));
+    request.outputs = {std::as_writable_bytes(blocks[rank])};  // its place in the input
+    ASSERT_EQ(message(communicators[rank]->submit(std::move(request)).wait()), "");
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool is_own = rank == 0 ? i >= 20'000 && i < 27'000 : rank == 2 && i >= 100 && i < 9100;
+      ASSERT_EQ(values[i], static_cast<float>(is_own ? 3 * i + 3 : i + rank)) << i;
+    }
+  });
+  shut_down(communicators);
+}
+
 TEST(ShmTransport, NamesTheDefectOfARequest) {
   const Communicators communicators = join_all(memory_options(1));
   std::vector<std::byte> bytes(8);
-  const Values values{bytes.data(), 2, DataType::kFloat32};
-  Communicator& own = *communicators[0];
-  EXPECT_THAT(message(own.broadcast(bytes, {.root = 1}).wait()), HasSubstr("rank 1 is not one of"));
-  EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8, 8}}).wait()),
-              HasSubstr("a length for each of 1 ranks, but found 2"));
-  EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8}}).wait()),
-              HasSubstr("memory for 1 results, but found 0"));
+  const auto error = [&](CollectiveRequest request) {
+    return message(communicators[0]->submit(std::move(request)).wait());
+  };
+  EXPECT_THAT(error({.call = Collective::kBroadcast, .root = 1, .outputs = {bytes}}),
+              HasSubstr("there is no rank 1"));
+  EXPECT_THAT(error({.call = Collective::kAllGather, .inputs = {bytes}}),
+              HasSubstr("expected 1 input and 1 output blocks, found 1 and 0"));
   EXPECT_THAT(
-      message(own.reduce_scatter(values, {.lengths = {3}, .outputs = {bytes.data()}}).wait()),
-      HasSubstr("a tensor of 3 values, the sum of all lengths, but found 2"));
+      error({.call = Collective::kAllGather, .inputs = {bytes}, .outputs = {{bytes.data(), 7}}}),
+      HasSubstr("8 bytes in the input and 7 in the output"));
+  EXPECT_THAT(error({.call = Collective::kAllReduce}), HasSubstr("found 0 and 0"));
+  EXPECT_THAT(error({.call = Collective::kBarrier}), HasSubstr("connections between the ranks"));
   shut_down(communicators);
 }
 
@@ -275,8 +307,16 @@ TEST(ShmTransport, RefusesOtherCollectivesOverTheNetwork) {
   const Communicators communicators = join_all(all_options(cluster));
   std::vector<std::byte> bytes(8);
   EXPECT_FALSE(communicators[0]->in_host_memory());
-  EXPECT_THAT(message(communicators[0]->broadcast(bytes, {}).wait()),
+  const CollectiveRequest request{.call = Collective::kBroadcast, .outputs = {bytes}};
+  EXPECT_THAT(message(communicators[0]->submit(request).wait()),
               HasSubstr("broadcast needs the memory of one host"));
+  EXPECT_THAT(message(communicators[0]
+                          ->submit({.call = Collective::kAllReduce,
+                                    .kind = ElementKind::kInt64,
+                                    .reduction = ElementReduction::kSum,
+                                    .outputs = {bytes}})
+                          .wait()),
+              HasSubstr("all_reduce (the sum of int64) needs the memory of one host"));
   shut_down(communicators);
 }
 
@@ -285,17 +325,18 @@ TEST(ShmTransport, NamesTheCollectiveThatAnotherRankHasNotCalled) {
   std::latch told(1);
   in_parallel(2, [&](std::size_t rank) {
     std::vector<std::byte> bytes(80);
+    CollectiveRequest request{
+        .call = Collective::kBroadcast, .kind = ElementKind::kInt64, .outputs = {bytes}};
     if (rank == 1) {
       told.wait();
-      static_cast<void>(communicators[1]->broadcast(bytes, {}).wait());
+      static_cast<void>(communicators[1]->submit(request).wait());
       EXPECT_EQ(communicators[1]->failure_kind(), FailureKind::kReported);
       return;
     }
-    const HostRequest request{.element = "int64", .element_bytes = 8};
-    EXPECT_THAT(
-        message(communicators[0]->broadcast(bytes, request, {.timeout = seconds(1)}).wait()),
-        AllOf(HasSubstr("broadcast #0 (10 values): "), HasSubstr("rank 1 (process "),
-              HasSubstr("has not called broadcast #0 (10 values), of int64 from rank 0")));
+    request.timeout = seconds(1);
+    EXPECT_THAT(message(communicators[0]->submit(request).wait()),
+                AllOf(HasSubstr("broadcast #0 (10 values): "), HasSubstr("rank 1 (process "),
+                      HasSubstr("has not called broadcast #0 (10 values), of int64 from rank 0")));
     EXPECT_EQ(communicators[0]->failure_kind(), FailureKind::kTimeout);
     told.count_down();
   });

@@ -142,6 +142,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     if (!route.empty() || !host_memory) read_route(options, route, route_name);
     options.host_memory = host_memory;
     options.host_of = host_of;
+    options.type_name = type_name;
     options.recorded = std::move(recorded);
     options.interruption = std::move(interruption);
     options.job = {job.first, job.second};

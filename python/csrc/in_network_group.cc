@@ -60,20 +60,16 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType 
   const c10d::ReduceOp::RedOpType asked = op.op_;
   const bool scales = asked == c10d::ReduceOp::PREMUL_SUM;
   switch (type) {
-    case at::kFloat: return Carriage{DataType::kFloat32, at::kFloat, asked};
+    case at::kFloat: return Carriage{at::kFloat, asked};
     case at::kBFloat16:
-      if (scales) return Carriage{DataType::kFloat32, at::kFloat, asked};
-      return Carriage{DataType::kBFloat16, at::kBFloat16, asked};
-    case at::kHalf:
-      if (scales) return Carriage{DataType::kFloat32, at::kFloat, asked};
-      return Carriage{DataType::kFloat16, at::kHalf, asked};
+    case at::kHalf: return Carriage{scales ? at::kFloat : type, asked};
     case at::kInt:
     case at::kShort:
     case at::kChar:
-    case at::kByte: return Carriage{DataType::kInt32, at::kInt, asked};
+    case at::kByte: return Carriage{at::kInt, asked};
     case at::kBool: {  // the sum is a logical or
       const bool is_or = asked == c10d::ReduceOp::SUM;
-      return Carriage{DataType::kInt32, at::kInt, is_or ? c10d::ReduceOp::MAX : asked};
+      return Carriage{at::kInt, is_or ? c10d::ReduceOp::MAX : asked};
     }
     default: return std::nullopt;
   }
@@ -85,7 +81,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::own_carriage(
   // A digest has the words that a network would carry.
   const bool is_sent = sent && (at::isFloatingType(type) || keeps_digest_);
   if (is_sent || !in_memory() || kind_of(type) == ElementKind::kByte) return sent;
-  return Carriage{.tensor_type = type, .reduction = op.op_, .as_elements = true};
+  return Carriage{.type = type, .reduction = op.op_, .as_elements = true};
 }
 
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
@@ -104,22 +100,24 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
   return found;
 }
 
-HostRequest InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
-                                          at::TensorList tensors, const c10d::ReduceOp& op,
-                                          Buffers& buffers, AllReduceOptions* request) const {
+void InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
+                                   at::TensorList tensors, const c10d::ReduceOp& op,
+                                   Buffers& buffers, CollectiveRequest* request) const {
   // First the caller's reduction, which may be refused: bool has no average.
   const c10d::ReduceOp left = buffers.reduction(op, tensors, getSize());
   if (carriage.as_elements) {
-    return {.kind = kind_of(carriage.tensor_type),
-            .reduction = reduction_of(name, left, carriage.tensor_type)};
+    request->kind = kind_of(carriage.type);
+    request->reduction = reduction_of(name, left, carriage.type);
+    return;
   }
   const bool is_or = carriage.reduction != op.op_;
-  request->reduction = network_reduction(is_or ? carriage.reduction : left.op_);
-  const OperationKind kind{carriage.type, request->reduction};
+  const Reduction reduction = network_reduction(is_or ? carriage.reduction : left.op_);
+  request->kind = kind_of(carriage.type);
+  request->reduction = element_reduction_of(reduction);
+  const OperationKind kind{data_type_of(request->kind).value(), reduction};
   const Status possible = check_kind(kind, format_, request->format, ranks());
   TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
-  if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
-  return {};
+  if (carriage.type != tensors.front().scalar_type()) buffers.carry_as(carriage.type);
 }
 
 // One operation for any number of tensors: they are concatenated, and each starts a new block.
@@ -127,30 +125,32 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
                                                          const Carriage& carriage,
                                                          const Tensors& tensors,
                                                          const c10d::AllreduceOptions& options,
-                                                         AllReduceOptions request) {
+                                                         CollectiveRequest request) {
   check_one_type(name, tensors);
-  const auto work = begin_work("innetwork", name, tensors, tensors);
+  const OwnWork work = begin_work("innetwork", name, tensors, tensors);
   Buffers& buffers = work->buffers();
-  HostRequest elements =
-      set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
-  request.timeout = timeout_of(options.timeout);
-  buffers.convert_within(request.timeout);
-  const at::Tensor buffer = one_buffer(buffers, tensors);
+  set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
+  buffers.convert_within(timeout_of(options.timeout));
+  request.call = Collective::kAllReduce;
+  request.outputs = {memory_of(name, one_buffer(buffers, tensors))};
   if (tensors.size() > 1) request.segments = lengths_of(tensors);
-  request.spent = work->spent();
-  request.here = !options.asyncOp;
-  const EndPart end = request.here ? expect_here(work) : expect_parts(work, 1);
-  request.on_done = [end_part = end](const Status& status) {
-    end_part(status.ok() ? "" : status.error().message);
-  };
-  const Values values{static_cast<std::byte*>(buffer.data_ptr()),
-                      static_cast<std::size_t>(buffer.numel()), carriage.type};
-  if (carriage.as_elements) {
-    communicator_->all_reduce(values, std::move(elements), request);
-  } else {
-    communicator_->all_reduce(values, request);
-  }
+  submit_own(work, {std::move(request)}, options.timeout, !options.asyncOp);
   return work;
+}
+
+void InNetworkGroup::submit_own(const OwnWork& work, std::vector<CollectiveRequest> requests,
+                                std::chrono::milliseconds timeout, bool waits) {
+  const bool here = waits && requests.size() == 1;
+  const EndPart end = here ? expect_here(work) : expect_parts(work, requests.size());
+  for (CollectiveRequest& request : requests) {
+    request.timeout = timeout_of(timeout);
+    request.spent = work->spent();
+    request.here = here;
+    request.on_done = [end](const Status& status) {
+      end(status.ok() ? "" : status.error().message);
+    };
+    communicator_->submit(std::move(request));
+  }
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce(Tensors& tensors,

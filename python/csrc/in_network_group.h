@@ -27,19 +27,6 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
-  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
-                    const c10d::AllgatherOptions& options) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override;
-  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                         const c10d::ReduceScatterOptions& options) override;
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options) override;
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options) override;
-  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
 
   // The average of a dense tensor that consists of segments of these lengths, such as parameters.
@@ -78,15 +65,16 @@ class InNetworkGroup : public ProcessGroupATP {
   void fail_transport(const std::string& why) override;
   void destroy_transport() override { communicator_.reset(); }
 
-  bool exchanges_itself() const override { return in_memory(); }
-  void exchange(const OwnWork& work, const CollectiveRequest& request,
-                std::chrono::milliseconds timeout, bool waits) override;
+  bool moves_itself() const override { return in_memory(); }
+  void submit_own(const OwnWork& work, std::vector<CollectiveRequest> requests,
+                  std::chrono::milliseconds timeout, bool waits) override;
+  WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs, const TensorLists& inputs,
+                       const c10d::ReduceScatterOptions& options) override;
 
  private:
   // How a type is sent, and the reduction that is applied.
   struct Carriage {
-    DataType type = DataType::kFloat32;
-    at::ScalarType tensor_type = at::kFloat;  // the type of the memory that is sent
+    at::ScalarType type = at::kFloat;  // of the memory that is sent
     c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::SUM;
     // In a host's memory: elements of any type as they are, and not by the rule of numbers.
     bool as_elements = false;
@@ -96,27 +84,16 @@ class InNetworkGroup : public ProcessGroupATP {
   std::optional<Carriage> own_carriage(at::ScalarType type, const c10d::ReduceOp& op) const;
   // nullopt if the network does not support it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  // Sets the reduction of a request with this carriage, or returns that of elements; the work's
-  // buffers do the rest.
-  HostRequest set_reduction(const Buffers::Name& name, const Carriage& carriage,
-                            at::TensorList tensors, const c10d::ReduceOp& op, Buffers& buffers,
-                            AllReduceOptions* request) const;
+  // Sets the reduction of a request with this carriage; the work's buffers do the rest.
+  void set_reduction(const Buffers::Name& name, const Carriage& carriage, at::TensorList tensors,
+                     const c10d::ReduceOp& op, Buffers& buffers, CollectiveRequest* request) const;
   WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
-                    const c10d::AllreduceOptions& options, AllReduceOptions request);
+                    const c10d::AllreduceOptions& options, CollectiveRequest request);
 
   // in_network_group_memory.cc
   bool in_memory() const { return communicator_ != nullptr && communicator_->in_host_memory(); }
   std::optional<Carriage> carriage_in_memory(at::TensorList outputs, at::TensorList inputs,
                                              const c10d::ReduceOp& op) const;
-  // For a work with `parts` parts; `waits`: the caller waits for the only one.
-  AllReduceOptions part_options(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t parts,
-                                std::chrono::milliseconds timeout, bool waits);
-  WorkPtr gather(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
-                 const c10d::AllgatherOptions& options);
-  WorkPtr scatter(const Buffers::Name& name, const Carriage& carriage, const Tensors& outputs,
-                  const Tensors& inputs, const c10d::ReduceScatterOptions& options);
-  void submit_scatter(DataType type, ConstBytes input, const at::Tensor& output,
-                      HostRequest scattered, const AllReduceOptions& request);
 
   const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;

@@ -179,11 +179,12 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work,
   return work;
 }
 
-PeersBackend::WorkPtr PeersBackend::submit_exchange(const OwnWork& work, CollectiveRequest request,
-                                                    std::chrono::milliseconds timeout, bool waits) {
-  if (!exchanges_itself()) return submit(work, {std::move(request)}, timeout, waits);
-  keep_apart(std::span(&request, 1), work->buffers(), own_rank(), ranks());
-  exchange(work, request, timeout, waits);
+PeersBackend::WorkPtr PeersBackend::submit_move(const OwnWork& work,
+                                                std::vector<CollectiveRequest> requests,
+                                                std::chrono::milliseconds timeout, bool waits) {
+  if (!moves_itself()) return submit(work, std::move(requests), timeout, waits);
+  keep_apart(std::span(requests), work->buffers(), own_rank(), ranks());
+  submit_own(work, std::move(requests), timeout, waits);
   return work;
 }
 

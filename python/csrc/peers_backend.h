@@ -133,11 +133,18 @@ class PeersBackend : public c10d::Backend {
   EndPart expect_here(const OwnWork& work) const;
   CompletionPool& completion() const { return *completion_; }
 
-  // Whether a derived group has its own way for gathers, scatters and all-to-alls: exchange().
-  virtual bool exchanges_itself() const { return false; }
-  // The request's inputs and outputs belong to the work, and do not overlap.
-  virtual void exchange(const OwnWork& /*work*/, const CollectiveRequest& /*request*/,
-                        std::chrono::milliseconds /*timeout*/, bool /*waits*/) {}
+  // Whether a derived group has its own way for collectives that only move tensors: submit_own().
+  virtual bool moves_itself() const { return false; }
+  // The parts of the work. Inputs and outputs belong to it, and do not overlap.
+  virtual void submit_own(const OwnWork& /*work*/, std::vector<CollectiveRequest> /*requests*/,
+                          std::chrono::milliseconds /*timeout*/, bool /*waits*/) {}
+  // A reduce-scatter for each output. Its inputs are one per rank, or one that holds them all.
+  virtual WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs,
+                               const TensorLists& inputs,
+                               const c10d::ReduceScatterOptions& options);
+  void set_blocks(const Buffers::Name& name, const Tensors& inputs, const at::Tensor& output,
+                  Buffers& buffers, CollectiveRequest* request) const;
+  static Tensors flat(const TensorLists& lists);
 
   // Why abort() and give_up() say that this rank leaves. Empty: it has simply finished.
   const char* leaving_because() const { return leaving_because_; }
@@ -182,12 +189,14 @@ class PeersBackend : public c10d::Backend {
   // Submits the requests as the parts of the work. `waits`: the caller waits for only this work.
   WorkPtr submit(const OwnWork& work, std::vector<CollectiveRequest> requests,
                  std::chrono::milliseconds timeout, bool waits);
-  // The same for a gather, a scatter or an all-to-all.
-  OwnWork begin_exchange(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
-    return begin_work(exchanges_itself() ? "innetwork" : "peers", name, inputs, results);
+  // The same for collectives that only move tensors.
+  OwnWork begin_move(const Buffers::Name& name, at::TensorList inputs, const Tensors& results,
+                     bool around_ring = false) {
+    return moves_itself() ? begin_work("innetwork", name, inputs, results)
+                          : begin(name, inputs, results, around_ring);
   }
-  WorkPtr submit_exchange(const OwnWork& work, CollectiveRequest request,
-                          std::chrono::milliseconds timeout, bool waits);
+  WorkPtr submit_move(const OwnWork& work, std::vector<CollectiveRequest> requests,
+                      std::chrono::milliseconds timeout, bool waits);
   WorkPtr carry_out_here(const OwnWork& work, std::vector<CollectiveRequest> requests);
   WorkPtr transfer(const Buffers::Name& name, Collective call, std::size_t peer,
                    const Tensors& tensors, int tag);
@@ -199,8 +208,6 @@ class PeersBackend : public c10d::Backend {
   WorkPtr sum_by_rule(const Buffers::Name& name, const Tensors& tensors,
                       const c10d::AllreduceOptions& options, std::vector<std::size_t> segments,
                       NumberFormat format);
-  WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs, const TensorLists& inputs,
-                       const c10d::ReduceScatterOptions& options);
   // Fills in the rest of `start`.
   void record(const OwnWork& work, OperationStart start, at::TensorList inputs,
               const Tensors& results);

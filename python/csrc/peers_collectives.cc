@@ -12,14 +12,14 @@ namespace {
 using c10d::OpType;
 using Name = Buffers::Name;
 
-constexpr Name kBroadcast{OpType::BROADCAST, "broadcast", "atp:peers_broadcast"};
-constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:peers_all_gather"};
+constexpr Name kBroadcast{OpType::BROADCAST, "broadcast", "atp:broadcast"};
+constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:all_gather"};
 constexpr Name kAllGatherLists{OpType::ALLGATHER_COALESCED, "all_gather_coalesced",
-                               "atp:peers_all_gather_coalesced"};
+                               "atp:all_gather_coalesced"};
 constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
-                                "atp:peers_all_gather_single"};
+                                "atp:all_gather_single"};
 constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
-                                   "atp:peers_all_gather_single_coalesced"};
+                                   "atp:all_gather_single_coalesced"};
 constexpr Name kGather{OpType::GATHER, "gather", "atp:gather"};
 #ifdef ATP_TORCH_HAS_GATHER_SINGLE
 constexpr Name kGatherSingle{OpType::GATHER, "gather_single", "atp:gather_single"};
@@ -40,12 +40,6 @@ void check_list_of_root(const Name& name, const PeersBackend::TensorLists& lists
   for (const at::Tensor& tensor : lists.front()) check_values(name, tensor, block, 1);
 }
 
-PeersBackend::Tensors flat(const PeersBackend::TensorLists& lists) {
-  PeersBackend::Tensors all;
-  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
-
 std::vector<ConstBytes> read_only(const std::vector<Bytes>& blocks) {
   return {blocks.begin(), blocks.end()};
 }
@@ -62,17 +56,23 @@ std::vector<std::int64_t> lengths_of(const Name& name, const std::vector<std::in
 
 }  // namespace
 
+PeersBackend::Tensors PeersBackend::flat(const TensorLists& lists) {
+  Tensors all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
 PeersBackend::WorkPtr PeersBackend::broadcast(Tensors& tensors,
                                               const c10d::BroadcastOptions& options) {
   check_root(kBroadcast, options.rootRank);
-  const OwnWork work = begin(kBroadcast, tensors, tensors);
+  const OwnWork work = begin_move(kBroadcast, tensors, tensors);
   std::vector<CollectiveRequest> requests;
   for (const at::Tensor& buffer : work->buffers().outputs(tensors)) {
     requests.push_back(request_of(Collective::kBroadcast, buffer.scalar_type()));
     requests.back().root = static_cast<std::size_t>(options.rootRank);
     requests.back().outputs = {memory_of(kBroadcast, buffer)};
   }
-  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+  return submit_move(work, std::move(requests), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inputs,
@@ -81,10 +81,13 @@ PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inp
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_count(kAllGather, "rank", ranks(), outputs[i].size());
     for (const at::Tensor& output : outputs[i]) check_type(kAllGather, inputs[i], output);
-    check_values(kAllGather, outputs[i][own_rank()], inputs[i], 1);
+    const at::Tensor& own = outputs[i][own_rank()];
+    TORCH_CHECK_VALUE(own.numel() == inputs[i].numel(), kAllGather.operation, ": expected ",
+                      inputs[i].numel(),
+                      " values in this rank's output, as in its input, but found ", own.numel());
   }
   const bool around_ring = ring_ && all(inputs, is_dense) && all(flat(outputs), is_dense);
-  const OwnWork work = begin(kAllGather, inputs, flat(outputs), around_ring);
+  const OwnWork work = begin_move(kAllGather, inputs, flat(outputs), around_ring);
   std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
@@ -95,7 +98,7 @@ PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inp
     }
     requests.push_back(std::move(request));
   }
-  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+  return submit_move(work, std::move(requests), options.timeout, !options.asyncOp);
 }
 
 // Its lists are by rank; each has an output for every input.
@@ -108,7 +111,7 @@ PeersBackend::WorkPtr PeersBackend::allgather_coalesced(TensorLists& outputs, Te
       check_values(kAllGatherLists, list[i], inputs[i], 1);
     }
   }
-  const OwnWork work = begin(kAllGatherLists, inputs, flat(outputs));
+  const OwnWork work = begin_move(kAllGatherLists, inputs, flat(outputs));
   std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
@@ -118,7 +121,7 @@ PeersBackend::WorkPtr PeersBackend::allgather_coalesced(TensorLists& outputs, Te
     }
     requests.push_back(std::move(request));
   }
-  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+  return submit_move(work, std::move(requests), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::gather_all(const Name& name, const Tensors& outputs,
@@ -129,7 +132,7 @@ PeersBackend::WorkPtr PeersBackend::gather_all(const Name& name, const Tensors& 
     check_values(name, outputs[i], inputs[i], getSize());
   }
   const bool around_ring = ring_ && all(inputs, is_dense) && all(outputs, is_dense);
-  const OwnWork work = begin(name, inputs, outputs, around_ring);
+  const OwnWork work = begin_move(name, inputs, outputs, around_ring);
   std::vector<CollectiveRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     CollectiveRequest request = request_of(Collective::kAllGather, inputs[i].scalar_type());
@@ -138,7 +141,7 @@ PeersBackend::WorkPtr PeersBackend::gather_all(const Name& name, const Tensors& 
     request.outputs = blocks_of(name, work->buffers().output(outputs[i]), ranks());
     requests.push_back(std::move(request));
   }
-  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+  return submit_move(work, std::move(requests), options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -156,14 +159,14 @@ PeersBackend::WorkPtr PeersBackend::gather(TensorLists& outputs, Tensors& inputs
   check_root(kGather, options.rootRank);
   check_count(kGather, "call", 1, inputs.size());
   check_list_of_root(kGather, outputs, options.rootRank == getRank(), ranks(), inputs.front());
-  const OwnWork work = begin_exchange(kGather, inputs, flat(outputs));
+  const OwnWork work = begin_move(kGather, inputs, flat(outputs));
   CollectiveRequest request = request_of(Collective::kGather, inputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   request.inputs = {memory_of(kGather, work->buffers().input(inputs.front()))};
   for (const at::Tensor& output : flat(outputs)) {
     request.outputs.push_back(memory_of(kGather, work->buffers().output(output)));
   }
-  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+  return submit_move(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
 #ifdef ATP_TORCH_HAS_GATHER_SINGLE
@@ -173,14 +176,14 @@ PeersBackend::WorkPtr PeersBackend::gather_single(at::Tensor& output, at::Tensor
   check_root(kGatherSingle, options.rootRank);
   const bool is_root = options.rootRank == getRank();
   if (is_root) check_values(kGatherSingle, output, input, getSize());
-  const OwnWork work = begin_exchange(kGatherSingle, input, is_root ? Tensors{output} : Tensors{});
+  const OwnWork work = begin_move(kGatherSingle, input, is_root ? Tensors{output} : Tensors{});
   CollectiveRequest request = request_of(Collective::kGather, input.scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   request.inputs = {memory_of(kGatherSingle, work->buffers().input(input))};
   if (is_root) {
     request.outputs = blocks_of(kGatherSingle, work->buffers().output(output), ranks());
   }
-  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+  return submit_move(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 #endif
 
@@ -189,14 +192,14 @@ PeersBackend::WorkPtr PeersBackend::scatter(Tensors& outputs, TensorLists& input
   check_root(kScatter, options.rootRank);
   check_count(kScatter, "call", 1, outputs.size());
   check_list_of_root(kScatter, inputs, options.rootRank == getRank(), ranks(), outputs.front());
-  const OwnWork work = begin_exchange(kScatter, outputs, outputs);
+  const OwnWork work = begin_move(kScatter, outputs, outputs);
   CollectiveRequest request = request_of(Collective::kScatter, outputs.front().scalar_type());
   request.root = static_cast<std::size_t>(options.rootRank);
   for (const at::Tensor& input : flat(inputs)) {
     request.inputs.push_back(memory_of(kScatter, work->buffers().input(input)));
   }
   request.outputs = {memory_of(kScatter, work->buffers().output(outputs.front()))};
-  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+  return submit_move(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -206,12 +209,12 @@ PeersBackend::WorkPtr PeersBackend::alltoall_base(at::Tensor& output, at::Tensor
   check_type(kAllToAllSingle, input, output);
   const auto sent = lengths_of(kAllToAllSingle, in_split, input, getSize());
   const auto got = lengths_of(kAllToAllSingle, out_split, output, getSize());
-  const OwnWork work = begin_exchange(kAllToAllSingle, input, {output});
+  const OwnWork work = begin_move(kAllToAllSingle, input, {output});
   CollectiveRequest request = request_of(Collective::kAllToAll, input.scalar_type());
   request.inputs =
       read_only(blocks_of(kAllToAllSingle, work->buffers().input(input), ranks(), sent));
   request.outputs = blocks_of(kAllToAllSingle, work->buffers().output(output), ranks(), got);
-  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+  return submit_move(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
 PeersBackend::WorkPtr PeersBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -222,13 +225,13 @@ PeersBackend::WorkPtr PeersBackend::alltoall(Tensors& outputs, Tensors& inputs,
     check_type(kAllToAll, inputs.front(), inputs[i]);
     check_type(kAllToAll, inputs.front(), outputs[i]);
   }
-  const OwnWork work = begin_exchange(kAllToAll, inputs, outputs);
+  const OwnWork work = begin_move(kAllToAll, inputs, outputs);
   CollectiveRequest request = request_of(Collective::kAllToAll, inputs.front().scalar_type());
   for (std::size_t i = 0; i < ranks(); ++i) {
     request.inputs.push_back(memory_of(kAllToAll, work->buffers().input(inputs[i])));
     request.outputs.push_back(memory_of(kAllToAll, work->buffers().output(outputs[i])));
   }
-  return submit_exchange(work, std::move(request), options.timeout, !options.asyncOp);
+  return submit_move(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
 }  // namespace atp::pytorch

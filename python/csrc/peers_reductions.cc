@@ -20,12 +20,12 @@ constexpr Name kAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:peers_all_reduce
 constexpr Name kAllReduceSparse{OpType::ALLREDUCE, "all_reduce", "atp:peers_all_reduce_sparse"};
 constexpr Name kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
                                    "atp:peers_all_reduce_coalesced"};
-constexpr Name kReduce{OpType::REDUCE, "reduce", "atp:peers_reduce"};
-constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:peers_reduce_scatter"};
+constexpr Name kReduce{OpType::REDUCE, "reduce", "atp:reduce"};
+constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:reduce_scatter"};
 constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
-                                    "atp:peers_reduce_scatter_single"};
+                                    "atp:reduce_scatter_single"};
 constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
-                                       "atp:peers_reduce_scatter_single_coalesced"};
+                                       "atp:reduce_scatter_single_coalesced"};
 
 bool is_float(const at::Tensor& tensor, at::ScalarType type) {
   return is_dense(tensor) && tensor.scalar_type() == type;
@@ -144,12 +144,24 @@ PeersBackend::WorkPtr PeersBackend::reduce(Tensors& tensors, const c10d::ReduceO
   return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
-// The inputs of each output are one per rank, or one that holds them all.
+void PeersBackend::set_blocks(const Name& name, const Tensors& inputs, const at::Tensor& output,
+                              Buffers& buffers, CollectiveRequest* request) const {
+  if (inputs.size() == ranks()) {
+    for (const at::Tensor& input : inputs) {
+      request->inputs.push_back(memory_of(name, buffers.input(input)));
+    }
+  } else {
+    for (const Bytes block : blocks_of(name, buffers.input(inputs.front()), ranks())) {
+      request->inputs.push_back(block);
+    }
+  }
+  request->outputs = {memory_of(name, buffers.output(output))};
+}
+
 PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors& outputs,
                                                  const TensorLists& inputs,
                                                  const c10d::ReduceScatterOptions& options) {
-  Tensors all;
-  for (const auto& list : inputs) all.insert(all.end(), list.begin(), list.end());
+  const Tensors all = flat(inputs);
   const bool around_ring =
       adds_around_ring(outputs, options.reduceOp) && adds_around_ring(all, options.reduceOp);
   const OwnWork work = begin(name, all, outputs, around_ring);
@@ -161,16 +173,7 @@ PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors
     CollectiveRequest request = request_of(Collective::kReduceScatter, type);
     request.reduction = reduction_of(name, op, type);
     request.around_ring = around_ring;
-    if (inputs[i].size() == ranks()) {
-      for (const at::Tensor& input : inputs[i]) {
-        request.inputs.push_back(memory_of(name, buffers.input(input)));
-      }
-    } else {
-      for (const Bytes block : blocks_of(name, buffers.input(inputs[i].front()), ranks())) {
-        request.inputs.push_back(block);
-      }
-    }
-    request.outputs = {memory_of(name, buffers.output(outputs[i]))};
+    set_blocks(name, inputs[i], outputs[i], buffers, &request);
     requests.push_back(std::move(request));
   }
   return submit(work, std::move(requests), options.timeout, !options.asyncOp);

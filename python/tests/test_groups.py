@@ -284,7 +284,7 @@ def test_torchs_profiler_shows_the_operations_of_every_path(ranks):
             dist.all_reduce(torch.ones(5), async_op=True).wait()
         return [event.name for event in profile.events() if event.name.startswith("atp:")]
 
-    expected = ["atp:all_reduce", "atp:all_reduce", "atp:peers_broadcast"]
+    expected = ["atp:all_reduce", "atp:all_reduce", "atp:broadcast"]
     assert [sorted(names) for names in ranks.run(2, body)] == [expected] * 2
 
 

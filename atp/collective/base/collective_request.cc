@@ -33,16 +33,6 @@ Shape shape_of(const CollectiveRequest& request, std::size_t rank, std::size_t r
   return {};
 }
 
-bool adds(Collective call) {
-  return call == Collective::kReduce || call == Collective::kAllReduce ||
-         call == Collective::kReduceScatter;
-}
-
-bool has_root(Collective call) {
-  return call == Collective::kBroadcast || call == Collective::kReduce ||
-         call == Collective::kGather || call == Collective::kScatter || is_transfer(call);
-}
-
 template <class Blocks>
 bool are_whole(const Blocks& blocks, std::size_t element) {
   return std::all_of(blocks.begin(), blocks.end(),
@@ -71,8 +61,8 @@ Status check_root(const CollectiveRequest& request, std::size_t rank, std::size_
 // Checks the block that a rank keeps, which goes from input to output.
 Status check_own(const CollectiveRequest& request, std::size_t rank, std::size_t ranks) {
   if (request.inputs.empty() || request.outputs.empty()) return ok_status();
-  const ConstBytes input = request.inputs[request.inputs.size() == ranks ? rank : 0];
-  const Bytes output = request.outputs[request.outputs.size() == ranks ? rank : 0];
+  const ConstBytes input = block_of(request.inputs, rank, ranks);
+  const Bytes output = block_of(request.outputs, rank, ranks);
   if (input.size() == output.size()) return ok_status();
   return Error{"the block of this rank has " + with_commas(input.size()) +
                " bytes in the input and " + with_commas(output.size()) + " in the output"};
@@ -145,6 +135,13 @@ Status check(const CollectiveRequest& request, std::size_t rank, std::size_t ran
     if (!format) return format;
   }
   return check_own(request, rank, ranks);
+}
+
+std::size_t longest_block(const CollectiveRequest& request) {
+  std::size_t longest = 0;
+  for (const ConstBytes block : request.inputs) longest = std::max(longest, block.size());
+  for (const Bytes block : request.outputs) longest = std::max(longest, block.size());
+  return longest;
 }
 
 std::uint64_t total_bytes(const CollectiveRequest& request) {

@@ -42,6 +42,34 @@ constexpr bool is_transfer(Collective call) {
   return call == Collective::kSend || call == Collective::kReceive;
 }
 
+// Whether it combines values; the others move bytes.
+constexpr bool adds(Collective call) {
+  return call == Collective::kReduce || call == Collective::kAllReduce ||
+         call == Collective::kReduceScatter;
+}
+
+constexpr bool is_in_place(Collective call) {
+  return call == Collective::kBroadcast || call == Collective::kAllReduce;
+}
+
+// Whether each block goes from one rank to one other, and only these two know its length.
+constexpr bool exchanges(Collective call) {
+  return call == Collective::kGather || call == Collective::kScatter ||
+         call == Collective::kAllToAll;
+}
+
+constexpr bool has_root(Collective call) {
+  return call == Collective::kBroadcast || call == Collective::kReduce ||
+         call == Collective::kGather || call == Collective::kScatter || is_transfer(call);
+}
+
+// An operation of the user, as messages name it.
+struct UserOperation {
+  std::uint64_t number = 0;
+  std::uint64_t values = 0;
+  std::uint32_t tag = 0;
+};
+
 // For a receive from any sender.
 inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
@@ -56,14 +84,16 @@ inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 // | all_reduce      |                           | the tensor, in place         |
 // | send, receive   | the tensor                | the tensor                   |
 //
-// Blocks are in the order of ranks and may have any length, even 0. The memory must live until the
-// operation ends.
+// Blocks are in the order of ranks and may have any length, even 0. Inputs and outputs do not
+// overlap, except that the block which a rank keeps may be in its place already. The memory must
+// live until the operation ends.
 struct CollectiveRequest {
   Collective call = Collective::kBarrier;
   ElementKind kind = ElementKind::kByte;
   ElementReduction reduction = ElementReduction::kNone;
-  std::size_t root = 0;   // the peer of a transfer
-  std::uint32_t tag = 0;  // of a transfer
+  std::size_t root = 0;  // the peer of a transfer
+  // Of a transfer; otherwise the call site, and ranks at different ones get an error.
+  std::uint32_t tag = 0;
   // The caller's number for the element type; it must be the same on all ranks.
   std::uint8_t type = 0;
   // Sums go around a ring, whatever their size: block b is (((x[b+1] + x[b+2]) + ...) + x[b]), and
@@ -81,8 +111,18 @@ struct CollectiveRequest {
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
   std::chrono::milliseconds timeout{0};  // in total; 0: the group's
+  // False: the time-out ends the operation only if it makes no progress for that long.
+  bool timeout_is_total = true;
   // What earlier steps of the caller's operation have used of the time-out.
   std::chrono::milliseconds spent{0};
+  // The caller will wait for it at once: if that saves time, submit() itself carries it out, with
+  // everything started before.
+  bool here = false;
+  // An internal measurement that all ranks make before the first operation: it has no number, is in
+  // no digest, does not wait for its turn, and takes the network.
+  bool is_probe = false;
+  // The user's operation that this one is a part of, for messages.
+  std::optional<UserOperation> part_of;
   // Called once when the operation has ended, before wait() returns, on the group's thread, or in
   // submit() itself if the request is refused or the group has one rank; must not block.
   std::function<void(const Status&)> on_done;
@@ -90,6 +130,14 @@ struct CollectiveRequest {
 
 // Checks whether `rank`, one of `ranks`, can carry out the request.
 Status check(const CollectiveRequest& request, std::size_t rank, std::size_t ranks);
+
+// The block that a rank has for, or gets from, `other`: one of `ranks`, or the only one.
+template <class Block>
+Block block_of(const std::vector<Block>& blocks, std::size_t other, std::size_t ranks) {
+  return blocks.empty() ? Block() : blocks[blocks.size() == ranks ? other : 0];
+}
+
+std::size_t longest_block(const CollectiveRequest& request);
 
 // The operation's size, on which all ranks must agree.
 std::uint64_t total_bytes(const CollectiveRequest& request);

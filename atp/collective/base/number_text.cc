@@ -54,10 +54,10 @@ std::string format_text(std::uint32_t format) {
   }
 }
 
-std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count,
-                           std::uint32_t tag) {
-  return std::string(what) + " #" + std::to_string(number) + " (" + with_commas(value_count) +
-         (value_count == 1 ? " value" : " values") +
+std::string operation_text(std::string_view what, std::uint64_t number, std::uint64_t value_count,
+                           std::uint32_t tag, std::string_view unit) {
+  return std::string(what) + " #" + std::to_string(number) + " (" + with_commas(value_count) + " " +
+         std::string(unit) + (value_count == 1 ? "" : "s") +
          (tag == 0 ? "" : ", tag " + std::to_string(tag)) + ")";
 }
 

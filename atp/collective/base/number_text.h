@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "atp/base/result.h"
 #include "atp/wire/number_format.h"
@@ -27,9 +28,9 @@ std::string format_text(std::uint32_t format);  // a NumberFormat: blocks of int
 std::string operation_kind_text(std::uint64_t values, const OperationKind& kind);
 
 // The operation that a failure hit: "all_reduce #17 (1,000 values)", or with the caller's tag, if
-// it is not 0: "all_reduce #17 (1,000 values, tag 7)".
-std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count,
-                           std::uint32_t tag = 0);
+// it is not 0: "all_reduce #17 (1,000 values, tag 7)". `unit`: instead of values.
+std::string operation_text(std::string_view what, std::uint64_t number, std::uint64_t value_count,
+                           std::uint32_t tag = 0, std::string_view unit = "value");
 
 // A user's choices about a job's numbers, by the options' names.
 struct NumberChoices {

@@ -76,6 +76,9 @@ struct CommunicatorOptions {
   // own.
   std::vector<Rank> names;
 
+  // The name of a request's element type (CollectiveRequest::type) in messages; null: its kind's.
+  std::string (*type_name)(std::uint8_t) = nullptr;
+
   // Where the flight recorder keeps what happens to this communicator, if its owner records the
   // operations. Null: connect() opens a group in the recorder and has the operations recorded.
   std::shared_ptr<RecordedGroup> recorded;

@@ -5,10 +5,11 @@
 namespace atp {
 
 std::string PendingOperation::text() const {
-  if (const auto& whole = options_.part_of) {
+  if (const auto& whole = request_.part_of) {
     return operation_text(name_.what, whole->number, whole->values, whole->tag);
   }
-  return operation_text(name_.what, name_.number, name_.values, options_.tag);
+  return operation_text(name_.what, name_.number, name_.values, request_.tag,
+                        unit_of(request_.kind));
 }
 
 std::string PendingOperation::kind_text(std::size_t world_size) const {
@@ -19,16 +20,16 @@ std::string PendingOperation::kind_text(std::size_t world_size) const {
 }
 
 OperationSpec PendingOperation::spec(std::size_t world_size, Instant now) const {
-  return {.count = part_.values.count,
+  return {.count = layout_.values(),
           .type = kind_.type,
           .reduction = kind_.reduction,
           .format = kind_.format,
           .small = is_small(world_size),
-          .blocks = part_.layout.blocks(),
-          .layout = part_.layout.fingerprint(),
-          .tag = options_.tag,
-          .timeout = options_.timeout,
-          .ends_by = options_.timeout_is_total ? now + options_.timeout - options_.spent : kNever};
+          .blocks = layout_.blocks(),
+          .layout = layout_.fingerprint(),
+          .tag = request_.tag,
+          .timeout = request_.timeout,
+          .ends_by = request_.timeout_is_total ? now + request_.timeout - request_.spent : kNever};
 }
 
 void PendingOperation::finish(Status result) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/collective/base/collective_request.h"
 #include "atp/wire/number_format.h"
 
 // A caller's request for an all-reduce, and the counters that it moves: the words in which callers,
@@ -19,13 +20,6 @@ namespace atp {
 
 // The counters (name, value) of one worker, and of its colocated server.
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
-
-// An all-reduce of the user, as messages name it.
-struct UserOperation {
-  std::uint64_t number = 0;
-  std::uint64_t values = 0;
-  std::uint32_t tag = 0;
-};
 
 // A tensor, reduced in place: `count` values of the type, in host byte order, aligned for it.
 struct Values {

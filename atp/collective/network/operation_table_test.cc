@@ -10,15 +10,15 @@ namespace atp {
 namespace {
 
 std::shared_ptr<PendingOperation> operation(std::uint64_t number, std::span<float> data = {}) {
-  const Values values{reinterpret_cast<std::byte*>(data.data()), data.size(), DataType::kFloat32};
-  return std::make_shared<PendingOperation>(OperationName{number, data.size()},
-                                            TensorPart{values, BlockLayout(data.size())},
-                                            NumberFormat::kBlocks, AllReduceOptions{});
+  CollectiveRequest request{.kind = ElementKind::kFloat32,
+                            .outputs = {std::as_writable_bytes(data)}};
+  return std::make_shared<PendingOperation>(OperationName{number, data.size()}, std::move(request),
+                                            BlockLayout(data.size()), NumberFormat::kBlocks);
 }
 
-PendingOperation empty_operation(const OperationName& name, AllReduceOptions options,
+PendingOperation empty_operation(const OperationName& name, CollectiveRequest request,
                                  PendingOperation::Judge judge = nullptr) {
-  return {name, {}, NumberFormat::kBlocks, std::move(options), std::move(judge)};
+  return {name, std::move(request), {}, NumberFormat::kBlocks, std::move(judge)};
 }
 
 TEST(OperationTable, GivesTheWorkerTheTensorOfEachOperation) {
@@ -65,12 +65,12 @@ TEST(OperationTable, ForgetsOperationsInAnyOrder) {
 
 TEST(PendingOperation, TellsTheCallbackBeforeThoseWhoWait) {
   std::atomic<bool> called{false};
-  AllReduceOptions options;
-  options.on_done = [&](const Status& status) {
+  CollectiveRequest request;
+  request.on_done = [&](const Status& status) {
     EXPECT_FALSE(status.ok());
     called = true;
   };
-  PendingOperation pending = empty_operation({3, 0}, options);
+  PendingOperation pending = empty_operation({3, 0}, request);
   EXPECT_FALSE(pending.done());
   std::thread waiting([&] {
     EXPECT_EQ(pending.wait().error().message, "broken");
@@ -84,20 +84,20 @@ TEST(PendingOperation, TellsTheCallbackBeforeThoseWhoWait) {
 
 TEST(PendingOperation, ReleasesTheCapturesOfItsCallback) {
   const auto held = std::make_shared<int>(1);
-  AllReduceOptions options;
-  options.on_done = [copy = held](const Status&) {};
-  PendingOperation pending = empty_operation({}, std::move(options));
+  CollectiveRequest request;
+  request.on_done = [copy = held](const Status&) {};
+  PendingOperation pending = empty_operation({}, std::move(request));
   EXPECT_EQ(held.use_count(), 2);
   pending.finish(ok_status());
   EXPECT_EQ(held.use_count(), 1);
 }
 
 TEST(PendingOperation, LetsItsJudgeChangeTheResult) {
-  AllReduceOptions options;
+  CollectiveRequest request;
   std::string told;
-  options.on_done = [&](const Status& status) { told = status.error().message; };
+  request.on_done = [&](const Status& status) { told = status.error().message; };
   PendingOperation pending =
-      empty_operation({}, options, [](const Status&) { return Status(Error{"not that"}); });
+      empty_operation({}, request, [](const Status&) { return Status(Error{"not that"}); });
   pending.finish(ok_status());
   EXPECT_EQ(told, "not that");
   EXPECT_EQ(pending.wait().error().message, "not that");
@@ -105,11 +105,13 @@ TEST(PendingOperation, LetsItsJudgeChangeTheResult) {
 
 TEST(PendingOperation, DescribesTheOperationToTheWorker) {
   std::vector<std::uint16_t> values(600);
-  const Values tensor{reinterpret_cast<std::byte*>(values.data()), 600, DataType::kBFloat16};
   const std::size_t lengths[] = {100, 500};
-  const PendingOperation pending({0, 600}, {tensor, BlockLayout(lengths)},
-                                 NumberFormat::kBlocksInt16,
-                                 {.reduction = Reduction::kAverage, .tag = 9});
+  const PendingOperation pending({0, 600},
+                                 {.kind = ElementKind::kBFloat16,
+                                  .reduction = ElementReduction::kAverage,
+                                  .tag = 9,
+                                  .outputs = {std::as_writable_bytes(std::span(values))}},
+                                 BlockLayout(lengths), NumberFormat::kBlocksInt16);
   const OperationSpec spec = pending.spec(4, {});
   EXPECT_EQ(spec.count, 600U);
   EXPECT_EQ(spec.type, DataType::kBFloat16);

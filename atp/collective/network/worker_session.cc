@@ -136,7 +136,7 @@ void WorkerSession::start_waiting(Instant now) {
   while (!failure_ && phase_ == SessionPhase::kJoined && !waiting_.empty()) {
     if (waiting_.front()->is_too_late()) {
       give_up(now, spent_text("rank " + std::to_string(context_.rank),
-                              waiting_.front()->options().timeout));
+                              waiting_.front()->request().timeout));
       failure_kind_ = FailureKind::kTimeout;
       return;
     }
@@ -253,7 +253,7 @@ void WorkerSession::answer_questions() {
 // Empty for what leaders of hosts agree on among themselves: no operation of the user.
 std::string WorkerSession::text_of(const PendingOperation* operation) const {
   const bool is_users =
-      operation != nullptr && (context_.names.empty() || operation->options().part_of.has_value());
+      operation != nullptr && (context_.names.empty() || operation->request().part_of.has_value());
   return is_users ? operation->text() : std::string();
 }
 
@@ -283,7 +283,7 @@ void WorkerSession::fail(Instant now, const Event& event) {
   if (!failure_) {
     FailureContext context = context_now();
     if (moving_) {
-      context.operation_timeout = moving_->options().timeout;
+      context.operation_timeout = moving_->request().timeout;
       // Words that hosts combine are not operations of the user.
       if (context.names.empty()) context.operation_kind = moving_->kind_text(context_.world_size);
     }

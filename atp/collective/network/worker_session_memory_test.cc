@@ -81,11 +81,12 @@ TEST(WorkerSession, EndsAnOperationOnceIfThereIsNoMemoryForItAndTellsTheOthers) 
   for (bool fails = true; fails; failures += fails) {
     Driven driven;
     ASSERT_EQ(driven.session().phase(), SessionPhase::kJoined);
-    const Values tensor{reinterpret_cast<std::byte*>(values.data()), values.size(),
-                        DataType::kFloat32};
     const auto operation = std::make_shared<PendingOperation>(
-        OperationName{0, values.size()}, TensorPart{tensor, BlockLayout(values.size())},
-        NumberFormat::kBlocks, AllReduceOptions{.timeout = std::chrono::seconds(20)});
+        OperationName{0, values.size()},
+        CollectiveRequest{.kind = ElementKind::kFloat32,
+                          .outputs = {std::as_writable_bytes(std::span(values))},
+                          .timeout = std::chrono::seconds(20)},
+        BlockLayout(values.size()), NumberFormat::kBlocks);
     fails = lacks_memory(driven, operation, failures);
     EXPECT_EQ(driven.session().failure().value_or(""), "no memory");
     EXPECT_TRUE(driven.has_sent("no memory"));

@@ -59,7 +59,7 @@ TEST(WorkerSession, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   WorkerSession session(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
   join(session, begin, agreement(5000));  // K = 4: packets of 92 bytes
   auto operation = std::make_shared<PendingOperation>(
-      OperationName{}, TensorPart{}, NumberFormat::kFixed, AllReduceOptions{.timeout = 20s});
+      OperationName{}, CollectiveRequest{.timeout = 20s}, BlockLayout(), NumberFormat::kFixed);
   Endpoint host = kServer;
   host.port = 0;
 
@@ -107,9 +107,9 @@ TEST(WorkerSession, NeverBeginsAnOperationWhoseTimeIsUp) {
   const Instant begin{1h};
   WorkerSession session(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
   join(session, begin, agreement(5000));
-  session.submit(std::make_shared<PendingOperation>(OperationName{}, TensorPart{},
-                                                    NumberFormat::kFixed,
-                                                    AllReduceOptions{.timeout = 2s, .spent = 2s}));
+  session.submit(std::make_shared<PendingOperation>(OperationName{},
+                                                    CollectiveRequest{.timeout = 2s, .spent = 2s},
+                                                    BlockLayout(), NumberFormat::kFixed));
   session.on_round(begin);
   const auto ended = session.take_ended();
   ASSERT_EQ(ended.size(), 1U);

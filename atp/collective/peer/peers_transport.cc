@@ -59,18 +59,10 @@ class PeersTransport final : public Transport {
 };
 
 std::optional<std::string> PeersTransport::submit(std::shared_ptr<PendingOperation> operation) {
-  const AllReduceOptions& options = operation->options();
-  CollectiveRequest request{.call = Collective::kAllReduce,
-                            .kind = ElementKind::kFloat32,
-                            .reduction = options.reduction == Reduction::kAverage
-                                             ? ElementReduction::kAverage
-                                             : ElementReduction::kSum};
-  request.outputs = {operation->bytes()};
+  CollectiveRequest request = operation->request();
   request.format = operation->format();
   request.segments = operation->layout().lengths();
   request.number = operation->reserved();
-  request.timeout = options.timeout;
-  request.spent = options.spent;
   const auto submitting = std::make_shared<Submitting>();
   request.on_done = [submitting, operation = std::move(operation)](const Status& status) {
     if (!submitting->keeps(status)) operation->finish(status);

@@ -35,25 +35,26 @@ HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
     : place_(std::move(place)), options_(std::move(options)), rows_(ranks()), seen_(ranks()) {}
 
 RowReduction HostEngine::reduction_of(const HostOperation& operation) {
-  const HostRequest* request = operation.request;
-  if (request != nullptr && request->reduction != ElementReduction::kNone) {
-    return {request->kind, request->reduction, *operation.layout};
+  const CollectiveRequest& request = *operation.request;
+  if (adds(request.call) && !has_rule(request.kind, request.reduction)) {
+    return {request.kind, request.reduction, *operation.layout};
   }
-  return {operation.type,    operation.reduction,
-          operation.format,  operation.small,
-          *operation.layout, request == nullptr ? Recipients::kAll : Recipients::kOne};
+  const OperationKind& kind = operation.kind;
+  const bool is_for_all = request.call == Collective::kAllReduce;
+  return {kind.type,       kind.reduction,    kind.format,
+          operation.small, *operation.layout, is_for_all ? Recipients::kAll : Recipients::kOne};
 }
 
 HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
   HostOperationHeader header{.number = operation.number,
                              .values = operation.layout->values(),
-                             .type = static_cast<std::uint8_t>(operation.type),
-                             .reduction = static_cast<std::uint8_t>(operation.reduction),
-                             .format = static_cast<std::uint8_t>(operation.format),
+                             .type = static_cast<std::uint8_t>(operation.kind.type),
+                             .reduction = static_cast<std::uint8_t>(operation.kind.reduction),
+                             .format = static_cast<std::uint8_t>(operation.kind.format),
                              .small = operation.small,
                              .layout = operation.layout->fingerprint(),
-                             .tag = operation.tag};
-  if (operation.request != nullptr) describe_request(*operation.request, &header);
+                             .tag = operation.request->tag};
+  describe_request(*operation.request, &header);
   return header;
 }
 
@@ -62,14 +63,15 @@ void HostEngine::submit(const HostOperation& operation, Time now) {
     progress_at_ = now;
     look_at_ = now + kBetweenLooks;
   }
+  const CollectiveRequest& request = *operation.request;
   std::optional<Time> end;
-  if (operation.timeout_is_total) end = now + patience(operation) - operation.spent;
+  if (request.timeout_is_total) end = now + patience(request) - request.spent;
   ends_.add(end);
   operations_.emplace_back(operation, called_++, end, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
   if (failure_) return fail_all(*failure_, failure_kind_);
   if (end && *end <= now) {
-    fail_late(spent_text(name_of(static_cast<Rank>(options_.rank)), patience(operation)));
+    fail_late(spent_text(name_of(static_cast<Rank>(options_.rank)), patience(request)));
   }
 }
 
@@ -222,8 +224,7 @@ void HostEngine::write() {
   const std::size_t size = entry.value_bytes();
   std::byte* row = place_.segment.row(slot, options_.rank);
   const auto copy = [&](std::size_t begin, std::size_t end) {
-    copy_bytes(row + (begin - piece.begin) * size, entry.asked.data + begin * size,
-               (end - begin) * size);
+    copy_bytes(row + (begin - piece.begin) * size, entry.from + begin * size, (end - begin) * size);
     counters_.add(HostCounter::kBytesWritten, (end - begin) * size);
   };
   if (piece.is_first) {
@@ -260,7 +261,7 @@ std::span<const std::byte* const> HostEngine::rows_from(const Piece& piece, std:
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     rows_[rank] = place_.segment.row(slot, rank) + (begin - piece.begin) * size;
   }
-  rows_[options_.rank] = piece.entry->asked.data + begin * size;
+  rows_[options_.rank] = piece.entry->from + begin * size;
   return rows_;
 }
 
@@ -291,25 +292,25 @@ void HostEngine::take() {
   }
   const std::size_t slot = slot_of(taken_);
   const std::size_t size = own.entry->value_bytes();
-  std::byte* to = own.entry->asked.data + own.begin * size;
   if (is_of_several_hosts()) {
     take_outgoing(own);
   } else if (own.entry->exchanges()) {
     if (!take_blocks(own)) return;
   } else if (own.entry->moves()) {
     take_moved(own);
-  } else if (own.entry->collective() == HostCollective::kReduceScatter) {
+  } else if (own.entry->collective() == Collective::kReduceScatter) {
     take_share(own);
-  } else if (own.entry->collective() == HostCollective::kReduce &&
-             own.entry->asked.request->root != options_.rank) {
+  } else if (own.entry->collective() == Collective::kReduce &&
+             own.entry->request().root != options_.rank) {
     // Only the root takes the result.
   } else if (own.whole) {
-    own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end, to);
+    own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end,
+                                own.entry->to + own.begin * size);
   } else {
     const std::vector<std::size_t>& shares = divide(own);
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       const std::size_t offset = (shares[rank] - own.begin) * size;
-      copy_bytes(to + offset, place_.segment.row(slot, rank) + offset,
+      copy_bytes(own.entry->to + shares[rank] * size, place_.segment.row(slot, rank) + offset,
                  (shares[rank + 1] - shares[rank]) * size);
     }
   }

@@ -15,7 +15,8 @@
 #include "atp/base/counters.h"
 #include "atp/base/failure_kind.h"
 #include "atp/base/rank_set.h"
-#include "atp/collective/base/host_request.h"
+#include "atp/collective/base/collective_request.h"
+#include "atp/collective/base/number_text.h"
 #include "atp/collective/base/uplink.h"
 #include "atp/collective/shm/outgoing_sums.h"
 #include "atp/collective/shm/rendezvous.h"
@@ -74,23 +75,16 @@ constexpr std::string_view to_string(HostCounter counter) {
 
 using HostCounters = Counters<HostCounter>;
 
-// The tensor, the layout and the request must live until the operation has ended.
+// The request, its memory and the layout must live until the operation has ended.
 struct HostOperation {
   std::uint64_t number = 0;  // for messages
-  // Null: an all-reduce. For an all-gather or a broadcast the layout counts bytes (of the longest
-  // block, for an all-gather). Only in a job of one host.
-  const HostRequest* request = nullptr;
-  std::byte* data = nullptr;
-  DataType type = DataType::kFloat32;
-  Reduction reduction = Reduction::kSum;
-  NumberFormat format = NumberFormat::kBlocks;  // not the fixed scale
+  // In a job of several hosts only an all-reduce. The blocks of a reduce-scatter follow each other
+  // in memory. Its time-out counts from submit(); 0: the engine's.
+  const CollectiveRequest* request = nullptr;
+  OperationKind kind;  // of a sum by the rule of numbers; not the fixed scale
   bool small = false;
+  // Of the values that are added, or of the bytes of the longest block.
   const BlockLayout* layout = nullptr;
-  std::uint32_t tag = 0;
-  std::chrono::milliseconds timeout{0};  // without progress; 0: the engine's
-  // The time-out counts from submit(), and ends an operation even if it makes progress.
-  bool timeout_is_total = false;
-  std::chrono::milliseconds spent{0};  // of a total time-out, before submit()
 };
 
 struct HostEngineOptions {
@@ -151,16 +145,25 @@ class HostEngine {
           ends_by(its_end),
           header(header_of(operation)),
           reduction(reduction_of(operation)),
-          outgoing(operation.type, operation.reduction, operation.format, operation.small,
-                   *operation.layout, world_size) {}
-    HostCollective collective() const {
-      return asked.request == nullptr ? HostCollective::kAllReduce : asked.request->collective;
+          outgoing(operation.kind.type, operation.kind.reduction, operation.kind.format,
+                   operation.small, *operation.layout, world_size) {
+      if (!request().outputs.empty()) to = request().outputs.front().data();
+      from = to;
+      for (const ConstBytes block : request().inputs) {
+        from = block.data();
+        if (!block.empty()) break;
+      }
     }
+    const CollectiveRequest& request() const { return *asked.request; }
+    Collective collective() const { return request().call; }
     // The rows carry data to copy, not values to add.
     bool moves() const { return !adds(collective()); }
     bool exchanges() const { return atp::exchanges(collective()); }
     std::size_t value_bytes() const { return moves() ? 1 : reduction.value_bytes(); }
     HostOperation asked;
+    // This rank's tensor, and where the result goes, unless there is a block for each rank.
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
     std::uint64_t turn;           // its place among all submitted
     std::optional<Time> ends_by;  // then it fails even if it makes progress
     HostOperationHeader header;
@@ -222,14 +225,14 @@ class HostEngine {
   HostBoard::RankBoard& own_board() const { return place_.segment.board_of(options_.rank); }
 
   // engine_request.cc
-  static void describe_request(const HostRequest& request, HostOperationHeader* header);
+  static void describe_request(const CollectiveRequest& request, HostOperationHeader* header);
   std::size_t moved_until(const Piece& piece, std::size_t rank) const;
   void write_moved(const Piece& piece, std::byte* row);
   void take_moved(const Piece& piece);
   void take_share(const Piece& piece);
   bool knows_longest(Entry& entry);
-  bool passes_block(const HostRequest& request, std::size_t from, std::size_t to) const;
-  std::size_t cell_bytes(HostCollective collective) const;
+  bool passes_block(const CollectiveRequest& request, std::size_t from, std::size_t to) const;
+  std::size_t cell_bytes(Collective collective) const;
   static std::size_t block_room(std::size_t cell_bytes);
   std::byte* cell(const Piece& piece, std::uint64_t number, std::size_t from, std::size_t to) const;
   void write_blocks(const Piece& piece);
@@ -273,8 +276,8 @@ class HostEngine {
   std::string blame(const RankSet& ranks, const Awaited& awaited, Time now) const;
   std::string name_of(Rank rank) const;
   std::string lost_text(Rank rank) const;
-  std::chrono::milliseconds patience(const HostOperation& operation) const;
-  std::chrono::milliseconds patience() const { return patience(operations_.front().asked); }
+  std::chrono::milliseconds patience(const CollectiveRequest& request) const;
+  std::chrono::milliseconds patience() const { return patience(operations_.front().request()); }
   Time ends_by() const { return ends_.get().value_or(Time::max()); }
   Time deadline() const { return std::min(progress_at_ + patience(), ends_by()); }
   std::chrono::milliseconds grace() const;

@@ -82,7 +82,7 @@ void HostEngine::sum_outgoing(const Piece& piece) {
 }
 
 void HostEngine::take_outgoing(const Piece& piece) {
-  std::byte* to = piece.entry->asked.data + piece.begin * bytes_of(piece.entry->asked.type);
+  std::byte* to = piece.entry->to + piece.begin * bytes_of(piece.entry->asked.kind.type);
   piece.entry->outgoing.read(place_.segment.words(slot_of(taken_)), piece.begin, piece.end,
                              exponents_of(piece, taken_), to);
 }
@@ -132,7 +132,7 @@ void HostEngine::pass_on(const Piece& piece, std::uint64_t number, Phase phase,
   const HostOperationHeader& header = piece.entry->header;
   words.tag = tag_of(header);
   words.of = UserOperation{piece.entry->asked.number, header.values, header.tag};
-  const std::chrono::milliseconds own = piece.entry->asked.timeout;
+  const std::chrono::milliseconds own = piece.entry->request().timeout;
   words.timeout =
       bounded_timeout(own.count() > 0 ? own : options_.operation_timeout) + kForTheOthers;
   std::atomic<std::uint64_t>& count =

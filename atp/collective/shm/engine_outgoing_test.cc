@@ -149,11 +149,17 @@ class Sum {
  public:
   Sum(std::size_t rank, std::size_t count) : layout_(count), values_(count) {
     for (std::size_t i = 0; i < count; ++i) values_[i] = static_cast<float>(rank + i % 100 + 1);
+    request_.call = Collective::kAllReduce;
+    request_.kind = ElementKind::kFloat32;
+    request_.timeout_is_total = false;
   }
+  CollectiveRequest& request() { return request_; }
   HostOperation operation(std::uint64_t number, Reduction reduction = Reduction::kSum) {
+    request_.reduction = element_reduction_of(reduction);
+    request_.outputs = {std::as_writable_bytes(std::span(values_))};
     return {.number = number,
-            .data = reinterpret_cast<std::byte*>(values_.data()),
-            .reduction = reduction,
+            .request = &request_,
+            .kind = {.reduction = reduction},
             .small = values_.size() < 500,
             .layout = &layout_};
   }
@@ -170,6 +176,7 @@ class Sum {
 
  private:
   BlockLayout layout_;
+  CollectiveRequest request_;
   std::vector<float> values_;
 };
 
@@ -382,10 +389,9 @@ TEST(EnginesOfSeveralHosts, NameWhomTheNetworkWaitsForAtTheirTimeOut) {
     const steady_clock::time_point begin{milliseconds(1'000'000)};
     for (const std::size_t rank : {0U, 1U}) sums.emplace_back(rank, 5000);
     for (const std::size_t rank : {0U, 1U}) {
-      HostOperation operation = sums[rank].operation(0);
-      operation.timeout = milliseconds(2000);
-      operation.timeout_is_total = true;
-      job.engine(rank).submit(operation, begin);
+      sums[rank].request().timeout = milliseconds(2000);
+      sums[rank].request().timeout_is_total = true;
+      job.engine(rank).submit(sums[rank].operation(0), begin);
     }
     job.uplink(0).wait_for(row.waits);
     for (int at_ms = 0; at_ms <= 7000; at_ms += 50) {

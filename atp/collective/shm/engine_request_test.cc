@@ -49,56 +49,65 @@ class Call {
  public:
   // `lengths`: of the ranks' blocks or shares; a single one for a broadcast or a reduce. In an
   // exchange of blocks, these are the lengths of rank 0; other ranks have them rotated
-  // (exchanged()).
-  Call(HostCollective collective, std::vector<std::size_t> lengths, std::size_t ranks,
-       std::size_t rank, Rank root = 0)
-      : rank_(rank), ranks_(ranks) {
-    request_.collective = collective;
+  // (block_of()).
+  Call(Collective collective, std::vector<std::size_t> lengths, std::size_t ranks, std::size_t rank,
+       Rank root = 0)
+      : rank_(rank), ranks_(ranks), lengths_(std::move(lengths)) {
+    request_.call = collective;
+    if (adds(collective)) {
+      request_.kind = ElementKind::kFloat32;
+      request_.reduction = ElementReduction::kSum;
+    }
     request_.root = root;
-    const std::size_t all = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
-    if (collective == HostCollective::kAllGather) {
-      layout_ = BlockLayout(*std::max_element(lengths.begin(), lengths.end()));
-      input_ = bytes_of_rank(rank, lengths[rank]);
-      for (const std::size_t length : lengths) outputs_.emplace_back(length);
-    } else if (collective == HostCollective::kReduceScatter) {
-      layout_ = BlockLayout(all);
+    request_.timeout_is_total = false;
+    const std::size_t all = std::accumulate(lengths_.begin(), lengths_.end(), std::size_t{0});
+    if (collective == Collective::kAllGather) {
+      gather();
+    } else if (collective == Collective::kReduceScatter) {
       input_ = floats_of_rank(rank, all);
-      outputs_.emplace_back(4 * lengths[rank]);
+      Bytes left(input_);
+      for (const std::size_t length : lengths_) {
+        request_.inputs.emplace_back(left.first(4 * length));
+        left = left.subspan(4 * length);
+      }
+      outputs_.emplace_back(4 * lengths_[rank]);
     } else if (exchanges(collective)) {
-      exchange(lengths);
-    } else if (collective == HostCollective::kReduce) {
-      layout_ = BlockLayout(all);
+      exchange();
+    } else if (collective == Collective::kReduce) {
       input_ = floats_of_rank(rank, all);
+      request_.inputs = {input_};
+      if (rank == root) outputs_.emplace_back(4 * all);
     } else {
-      layout_ = BlockLayout(all);
-      input_ = bytes_of_rank(rank, all);
+      outputs_.push_back(bytes_of_rank(rank, all));
     }
-    if (collective == HostCollective::kAllGather || collective == HostCollective::kReduceScatter) {
-      request_.lengths = std::move(lengths);
-    }
-    for (auto& output : outputs_) request_.outputs.push_back(output.data());
+    for (auto& output : outputs_) request_.outputs.emplace_back(output);
+    layout_ = BlockLayout(adds(collective) ? all : longest_block(request_));
   }
 
   HostOperation operation(std::uint64_t number) {
-    return {.number = number, .request = &request_, .data = input_.data(), .layout = &layout_};
+    return {.number = number, .request = &request_, .layout = &layout_};
   }
 
   bool is_right() const {
-    if (request_.collective == HostCollective::kBroadcast) {
-      return input_ == bytes_of_rank(request_.root, input_.size());
+    if (request_.call == Collective::kBroadcast) {
+      return outputs_[0] == bytes_of_rank(request_.root, lengths_[0]);
     }
-    if (request_.collective == HostCollective::kReduceScatter) return is_right_sum();
-    if (request_.collective == HostCollective::kReduce) return is_right_reduce();
-    if (exchanges(request_.collective)) return is_right_exchange();
-    for (std::size_t rank = 0; rank < outputs_.size(); ++rank) {
-      if (outputs_[rank] != bytes_of_rank(rank, request_.lengths[rank])) return false;
+    if (request_.call == Collective::kReduceScatter) return is_right_sum();
+    if (request_.call == Collective::kReduce) return is_right_reduce();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const std::size_t rank = outputs_.size() == ranks_ ? i : request_.root;
+      const bool gathers = request_.call == Collective::kAllGather;
+      if (outputs_[i] != (gathers ? bytes_of_rank(rank, lengths_[rank]) : block_of(rank, rank_))) {
+        return false;
+      }
     }
     return true;
   }
 
   // Makes this rank expect another length from `from`.
   void expect_other_length(std::size_t from) {
-    request_.blocks_from[from] = request_.blocks_from[from].first(1);
+    Bytes& block = request_.outputs[request_.outputs.size() == ranks_ ? from : 0];
+    block = block.first(1);
   }
 
  private:
@@ -109,38 +118,32 @@ class Call {
     }
     return bytes;
   }
-  // Whether a block goes from one rank to the other, and its length.
-  bool is_passed(std::size_t from, std::size_t to) const {
-    if (request_.collective == HostCollective::kGather) return to == request_.root;
-    if (request_.collective == HostCollective::kScatter) return from == request_.root;
-    return true;
-  }
-  std::size_t exchanged(std::size_t from, std::size_t to) const {
-    return is_passed(from, to) ? exchanged_[(from + to) % ranks_] : 0;
+  void gather() {
+    input_ = bytes_of_rank(rank_, lengths_[rank_]);
+    request_.inputs = {input_};
+    for (const std::size_t length : lengths_) outputs_.emplace_back(length);
   }
   std::vector<std::byte> block_of(std::size_t from, std::size_t to) const {
-    return bytes_of_rank(17 * from + to, exchanged(from, to));
+    return bytes_of_rank(17 * from + to, lengths_[(from + to) % ranks_]);
   }
-  void exchange(const std::vector<std::size_t>& lengths) {
-    exchanged_ = lengths;
+  void exchange() {
+    const bool is_root = rank_ == request_.root;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      blocks_.push_back(block_of(rank_, rank));
-      outputs_.emplace_back(exchanged(rank, rank_));
+      const bool is_of_root = rank == request_.root;
+      const bool gathers = request_.call == Collective::kGather;
+      const bool is_between_all = request_.call == Collective::kAllToAll;
+      const bool sends = is_between_all || (gathers ? is_of_root : is_root);
+      const bool gets = is_between_all || (gathers ? is_root : is_of_root);
+      if (sends) blocks_.push_back(block_of(rank_, rank));
+      if (gets) outputs_.emplace_back(block_of(rank, rank_).size());
     }
-    for (const auto& block : blocks_) request_.blocks_to.emplace_back(block);
-    for (auto& output : outputs_) request_.blocks_from.emplace_back(output);
-    layout_ = BlockLayout(longest_block(request_));
+    for (const auto& block : blocks_) request_.inputs.emplace_back(block);
   }
-  bool is_right_exchange() const {
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      if (outputs_[rank] != block_of(rank, rank_)) return false;
-    }
-    return true;
-  }
-  // At ranks other than the root the input stays as it is.
+  // The input stays as it is.
   bool is_right_reduce() const {
-    if (rank_ != request_.root) return input_ == floats_of_rank(rank_, input_.size() / 4);
-    const auto* sums = reinterpret_cast<const float*>(input_.data());
+    if (input_ != floats_of_rank(rank_, input_.size() / 4)) return false;
+    if (rank_ != request_.root) return true;
+    const auto* sums = reinterpret_cast<const float*>(outputs_[0].data());
     for (std::size_t i = 0; i < input_.size() / 4; ++i) {
       if (sums[i] != static_cast<float>(ranks_ * (ranks_ - 1) / 2 + ranks_ * (i % 1000))) {
         return false;
@@ -154,8 +157,8 @@ class Call {
     return bytes;
   }
   bool is_right_sum() const {
-    const auto own = request_.lengths.begin() + static_cast<std::ptrdiff_t>(rank_);
-    const std::size_t begin = std::accumulate(request_.lengths.begin(), own, std::size_t{0});
+    const auto own = lengths_.begin() + static_cast<std::ptrdiff_t>(rank_);
+    const std::size_t begin = std::accumulate(lengths_.begin(), own, std::size_t{0});
     const auto* sums = reinterpret_cast<const float*>(outputs_.front().data());
     for (std::size_t i = 0; i < *own; ++i) {
       const std::size_t of_ranks = ranks_ * (ranks_ - 1) / 2 + ranks_ * ((begin + i) % 1000);
@@ -166,11 +169,11 @@ class Call {
 
   std::size_t rank_;
   std::size_t ranks_;
-  HostRequest request_;
+  std::vector<std::size_t> lengths_;
+  CollectiveRequest request_;
   BlockLayout layout_;
   std::vector<std::byte> input_;
   std::vector<std::vector<std::byte>> outputs_;
-  std::vector<std::size_t> exchanged_;
   std::vector<std::vector<std::byte>> blocks_;  // to each rank
 };
 
@@ -182,15 +185,15 @@ std::vector<Call> calls_of(std::size_t ranks, std::size_t rank) {
     std::vector<std::size_t> uneven(ranks, length);
     for (std::size_t i = 0; i < ranks; ++i) uneven[i] = i % 2 == 0 ? 0 : length + 7 * i;
     for (const auto& lengths : {even, uneven}) {
-      calls.emplace_back(HostCollective::kAllGather, lengths, ranks, rank);
-      calls.emplace_back(HostCollective::kReduceScatter, lengths, ranks, rank);
+      calls.emplace_back(Collective::kAllGather, lengths, ranks, rank);
+      calls.emplace_back(Collective::kReduceScatter, lengths, ranks, rank);
     }
-    for (const auto collective : {HostCollective::kBroadcast, HostCollective::kReduce}) {
+    for (const auto collective : {Collective::kBroadcast, Collective::kReduce}) {
       calls.emplace_back(collective, std::vector{std::size_t{length}}, ranks, rank,
                          static_cast<Rank>(length % ranks));
     }
     for (const auto collective :
-         {HostCollective::kGather, HostCollective::kScatter, HostCollective::kAllToAll}) {
+         {Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
       calls.emplace_back(collective, even, ranks, rank, static_cast<Rank>(length % ranks));
       calls.emplace_back(collective, uneven, ranks, rank, static_cast<Rank>(length % ranks));
     }
@@ -248,13 +251,12 @@ std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>&
 // does.
 TEST(HostRequest, ARankLostAfterAnyRoundOfWorkIsNamed) {
   for (const auto collective :
-       {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast,
-        HostCollective::kReduce, HostCollective::kGather, HostCollective::kScatter,
-        HostCollective::kAllToAll}) {
+       {Collective::kAllGather, Collective::kReduceScatter, Collective::kBroadcast,
+        Collective::kReduce, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
     for (std::size_t rounds = 0; rounds < 8; ++rounds) {
       Host host(3);
       const bool has_one =
-          collective == HostCollective::kBroadcast || collective == HostCollective::kReduce;
+          collective == Collective::kBroadcast || collective == Collective::kReduce;
       const std::vector<std::size_t> lengths(has_one ? 1 : 3, 600'000);
       std::vector<Call> calls;
       for (std::size_t rank = 0; rank < 3; ++rank) calls.emplace_back(collective, lengths, 3, rank);
@@ -270,7 +272,7 @@ TEST(HostRequest, ARankLostAfterAnyRoundOfWorkIsNamed) {
       }
       EXPECT_THAT(failures_of(host, {0, 2}),
                   Each("rank 1 (process 101) is lost: its process has ended"))
-          << name_of(collective);
+          << to_string(collective);
     }
   }
 }
@@ -284,26 +286,24 @@ TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
   };
   Case cases[] = {
       {"the lengths of the blocks",
-       {HostCollective::kAllGather, {8, 8}, 2, 0},
-       {HostCollective::kAllGather, {4, 8}, 2, 1}},
+       {Collective::kAllGather, {8, 8}, 2, 0},
+       {Collective::kAllGather, {4, 8}, 2, 1}},
       {"the shares",
-       {HostCollective::kReduceScatter, {300, 300}, 2, 0},
-       {HostCollective::kReduceScatter, {200, 400}, 2, 1}},
-      {"the root",
-       {HostCollective::kBroadcast, {8}, 2, 0, 0},
-       {HostCollective::kBroadcast, {8}, 2, 1, 1}},
+       {Collective::kReduceScatter, {300, 300}, 2, 0},
+       {Collective::kReduceScatter, {200, 400}, 2, 1}},
+      {"the root", {Collective::kBroadcast, {8}, 2, 0, 0}, {Collective::kBroadcast, {8}, 2, 1, 1}},
       {"the root of a reduce",
-       {HostCollective::kReduce, {8}, 2, 0, 0},
-       {HostCollective::kReduce, {8}, 2, 1, 1}},
+       {Collective::kReduce, {8}, 2, 0, 0},
+       {Collective::kReduce, {8}, 2, 1, 1}},
       {"the root of a gather",
-       {HostCollective::kGather, {8, 8}, 2, 0, 0},
-       {HostCollective::kGather, {8, 8}, 2, 1, 1}},
+       {Collective::kGather, {8, 8}, 2, 0, 0},
+       {Collective::kGather, {8, 8}, 2, 1, 1}},
       {"an all-to-all and a scatter",
-       {HostCollective::kAllToAll, {8, 8}, 2, 0},
-       {HostCollective::kScatter, {8, 8}, 2, 1}},
+       {Collective::kAllToAll, {8, 8}, 2, 0},
+       {Collective::kScatter, {8, 8}, 2, 1}},
       {"the collective",
-       {HostCollective::kBroadcast, {8}, 2, 0, 0},
-       {HostCollective::kAllGather, {8, 8}, 2, 1}},
+       {Collective::kBroadcast, {8}, 2, 0, 0},
+       {Collective::kAllGather, {8, 8}, 2, 1}},
   };
   for (Case& c : cases) {
     Host host(2);
@@ -319,7 +319,7 @@ TEST(HostRequest, TheRankThatCalledSomethingElseThanTheOthersIsNamedFirst) {
     Host host(4);
     std::vector<Call> calls;
     for (std::size_t rank = 0; rank < 4; ++rank) {
-      calls.emplace_back(HostCollective::kBroadcast, std::vector<std::size_t>{8}, 4, rank,
+      calls.emplace_back(Collective::kBroadcast, std::vector<std::size_t>{8}, 4, rank,
                          rank == odd ? 1 : 0);
     }
     for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -332,11 +332,10 @@ TEST(HostRequest, TheRankThatCalledSomethingElseThanTheOthersIsNamedFirst) {
 }
 
 TEST(HostRequest, ABlockOfAnotherLengthThanExpectedIsNamed) {
-  for (const auto collective :
-       {HostCollective::kGather, HostCollective::kScatter, HostCollective::kAllToAll}) {
+  for (const auto collective : {Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
     Host host(2);
     // Rank 0 receives from rank 1, except in a scatter, whose root is rank 1.
-    const Rank root = collective == HostCollective::kScatter ? 1 : 0;
+    const Rank root = collective == Collective::kScatter ? 1 : 0;
     Call mine(collective, {9, 9}, 2, 0, root);
     Call theirs(collective, {9, 9}, 2, 1, root);
     mine.expect_other_length(1);
@@ -356,18 +355,17 @@ TEST(HostRequest, MayPutItsResultWhereItsInputIs) {
   constexpr std::size_t kBytes = 400'000;
   Host host(kRanks);
   std::vector<std::vector<std::byte>> memory(kRanks, std::vector<std::byte>(kRanks * kBytes));
-  std::vector<HostRequest> requests(kRanks);
+  std::vector<CollectiveRequest> requests(kRanks);
   const BlockLayout layout(kBytes);
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
     std::byte* own = memory[rank].data() + rank * kBytes;
     std::fill(own, own + kBytes, static_cast<std::byte>(rank + 1));
-    requests[rank] = {.collective = HostCollective::kAllGather,
-                      .lengths = std::vector<std::size_t>(kRanks, kBytes)};
+    requests[rank].call = Collective::kAllGather;
+    requests[rank].inputs = {{own, kBytes}};
     for (std::size_t i = 0; i < kRanks; ++i) {
-      requests[rank].outputs.push_back(memory[rank].data() + i * kBytes);
+      requests[rank].outputs.emplace_back(memory[rank].data() + i * kBytes, kBytes);
     }
-    host.engine(rank).submit({.request = &requests[rank], .data = own, .layout = &layout},
-                             steady_clock::now());
+    host.engine(rank).submit({.request = &requests[rank], .layout = &layout}, steady_clock::now());
   }
   std::size_t ended = 0;
   while (ended < kRanks) {

@@ -56,10 +56,15 @@ class Sum {
  public:
   Sum(std::size_t rank, std::size_t count) : layout_(count), values_(count) {
     for (std::size_t i = 0; i < count; ++i) values_[i] = static_cast<float>(rank + i % 100 + 1);
+    request_.call = Collective::kAllReduce;
+    request_.kind = ElementKind::kFloat32;
+    request_.reduction = ElementReduction::kSum;
+    request_.timeout_is_total = false;
   }
+  CollectiveRequest& request() { return request_; }
   HostOperation operation(std::uint64_t number) {
-    return {
-        .number = number, .data = reinterpret_cast<std::byte*>(values_.data()), .layout = &layout_};
+    request_.outputs = {std::as_writable_bytes(std::span(values_))};
+    return {.number = number, .request = &request_, .layout = &layout_};
   }
   bool is_of(std::size_t ranks) const {
     const std::size_t of_ranks = ranks * (ranks - 1) / 2;
@@ -72,6 +77,7 @@ class Sum {
  private:
   BlockLayout layout_;
   std::vector<float> values_;
+  CollectiveRequest request_;
 };
 
 // Summed whole, in one piece, and in several that reuse the slots; and empty.
@@ -265,9 +271,8 @@ TEST(HostEngine, EndsAnOperationWhoseTimeIsOverAlthoughItMakesProgress) {
   std::vector<Sum> sums;
   for (std::size_t rank = 0; rank < 2; ++rank) sums.emplace_back(rank, 5'000'000);
   for (const std::size_t rank : {0U, 1U}) {
-    HostOperation operation = sums[rank].operation(0);
-    operation.timeout_is_total = true;
-    host.engine(rank).submit(operation, steady_clock::now());
+    sums[rank].request().timeout_is_total = true;
+    host.engine(rank).submit(sums[rank].operation(0), steady_clock::now());
   }
   // Both take a step now and then, more often than every 300 ms.
   while (!host.engine(0).failure() || !host.engine(1).failure()) {
@@ -287,8 +292,8 @@ TEST(HostEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
   constexpr milliseconds kOfAPiece{150};
   Host host(1, std::chrono::seconds(2));
   Sum sum(0, 10'000'000);
-  HostOperation operation = sum.operation(0);
-  operation.timeout_is_total = true;
+  CollectiveRequest& request = sum.request();
+  request.timeout_is_total = true;
   HostEngine& engine = host.engine(0);
   const auto now = [&] {
     const auto pieces = static_cast<int>(engine.counters()[HostCounter::kPieces]);
@@ -296,7 +301,7 @@ TEST(HostEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
   };
   const steady_clock::time_point begin = now();
   steady_clock::time_point before = begin;
-  engine.submit(operation, begin);
+  engine.submit(sum.operation(0), begin);
   while (!engine.failure() && engine.take_completed() == 0) {
     engine.work([&] {
       EXPECT_LE(now() - before, kOfAPiece);
@@ -311,10 +316,10 @@ TEST(HostEngine, EndsAnOperationInTimeHoweverLongAPieceTakes) {
 TEST(HostEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
   Host host(2);
   Sum sum(0, 300'000);
-  HostOperation operation = sum.operation(0);
-  operation.timeout = operation.spent = std::chrono::seconds(2);
-  operation.timeout_is_total = true;
-  host.engine(0).submit(operation, steady_clock::now());
+  CollectiveRequest& request = sum.request();
+  request.timeout = request.spent = std::chrono::seconds(2);
+  request.timeout_is_total = true;
+  host.engine(0).submit(sum.operation(0), steady_clock::now());
   host.engine(0).work(steady_clock::now());
   EXPECT_EQ(host.engine(0).counters()[HostCounter::kPieces], 0U);
   Sum other(1, 300'000);
@@ -328,12 +333,12 @@ TEST(HostEngine, NeverBeginsAnOperationWhoseTimeIsUp) {
 TEST(HostEngine, LetsAnotherRankPrepareItsValuesALittleLonger) {
   Host host(2);
   Sum sum(0, 300'000);
-  HostOperation operation = sum.operation(0);
-  operation.timeout = std::chrono::seconds(2);
-  operation.timeout_is_total = true;
-  operation.spent = milliseconds(1'500);
+  CollectiveRequest& request = sum.request();
+  request.timeout = std::chrono::seconds(2);
+  request.timeout_is_total = true;
+  request.spent = milliseconds(1'500);
   const auto begin = steady_clock::now();
-  host.engine(0).submit(operation, begin);
+  host.engine(0).submit(sum.operation(0), begin);
   host.engine(0).work(begin + milliseconds(999));
   EXPECT_EQ(host.engine(0).failure().value_or("none"), "none") << "0.5 s and as much again";
   host.engine(0).work(begin + milliseconds(1'100));

@@ -41,8 +41,8 @@ std::size_t HostEngine::in_job(std::size_t rank) const {
   return options_.names.empty() ? rank : options_.names[rank];
 }
 
-milliseconds HostEngine::patience(const HostOperation& operation) const {
-  const milliseconds own = operation.timeout;
+milliseconds HostEngine::patience(const CollectiveRequest& request) const {
+  const milliseconds own = request.timeout;
   return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
@@ -56,7 +56,7 @@ void HostEngine::watch(Time now) {
 
 // What this rank had to prepare, another one may still be preparing; it knows best.
 milliseconds HostEngine::grace() const {
-  return std::min<milliseconds>(operations_.front().asked.spent, kToPrepare);
+  return std::min<milliseconds>(operations_.front().request().spent, kToPrepare);
 }
 
 const HostEngine::Entry& HostEngine::overdue() const {
@@ -66,7 +66,7 @@ const HostEngine::Entry& HostEngine::overdue() const {
 
 std::string HostEngine::too_late(Time now) const {
   if (now < ends_by()) return "no progress for " + seconds_text(patience());
-  return overdue_text(patience(overdue().asked));
+  return overdue_text(patience(overdue().request()));
 }
 
 // For an operation that nobody holds up.
@@ -84,7 +84,7 @@ std::string HostEngine::progress_text(Time now) const {
   text += with_commas(done) + " of its " + with_commas(all) +
           (oldest.moves() ? " bytes are done" : " values are done");
   if (done > 0) {
-    const auto took = now - (*late.ends_by - patience(late.asked));
+    const auto took = now - (*late.ends_by - patience(late.request()));
     const std::chrono::duration<double> needs =
         took * (static_cast<double>(all) / static_cast<double>(done));
     text += ", so it needs about " + seconds_text(std::chrono::ceil<std::chrono::seconds>(needs));

@@ -18,15 +18,6 @@ namespace {
 constexpr std::size_t kLaneBytes = 4;
 using Lanes = std::array<std::uint8_t, kLaneBytes * kBlockValues>;
 
-ElementKind kind_of(DataType type) {
-  switch (type) {
-    case DataType::kBFloat16: return ElementKind::kBFloat16;
-    case DataType::kFloat16: return ElementKind::kFloat16;
-    case DataType::kInt32: return ElementKind::kInt32;
-    default: return ElementKind::kFloat32;
-  }
-}
-
 // kNone: neither integers nor floats that only one rank gets.
 ElementReduction as_elements(DataType type, Reduction reduction, NumberFormat format,
                              Recipients recipients) {

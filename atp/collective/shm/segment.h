@@ -62,8 +62,8 @@ struct HostOperationHeader {
   std::uint32_t tag = 0;
   std::uint32_t root = 0;
   std::uint8_t collective = 0;
-  std::uint8_t element_bytes = 0;
-  std::array<char, 30> element{};  // its whole name, unless it is a sum by the rule of numbers
+  std::uint8_t element = 0;       // its kind, unless it is a sum by the rule of numbers
+  std::uint8_t element_type = 0;  // the caller's number, if the operation only moves data
   bool operator==(const HostOperationHeader&) const = default;
 };
 

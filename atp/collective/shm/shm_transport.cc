@@ -26,39 +26,43 @@ constexpr std::chrono::milliseconds kForTheLeader{3'000};
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 // " from rank 2", " to rank 0" or nothing.
-std::string root_text(HostCollective collective, std::uint32_t root) {
+std::string root_text(Collective collective, std::uint32_t root) {
   if (!has_root(collective)) return "";
-  const bool is_source =
-      collective == HostCollective::kBroadcast || collective == HostCollective::kScatter;
+  const bool is_source = collective == Collective::kBroadcast || collective == Collective::kScatter;
   return (is_source ? " from rank " : " to rank ") + std::to_string(root);
 }
 
 // "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"; "broadcast #3
 // (1,000 values), of int64 from rank 2"
-std::string describe(const HostOperationHeader& header) {
-  const auto collective = static_cast<HostCollective>(header.collective);
-  if (header.element_bytes > 0) {
-    return operation_text(name_of(collective), header.number, header.values / header.element_bytes,
-                          header.tag) +
-           ", of " + header.element.data() + root_text(collective, header.root);
+std::string describe(const HostOperationHeader& header, std::string (*type_name)(std::uint8_t)) {
+  const auto collective = static_cast<Collective>(header.collective);
+  const auto kind = static_cast<ElementKind>(header.element);
+  const bool moves = !adds(collective);
+  const std::uint64_t values = moves ? header.values / bytes_of(kind) : header.values;
+  const std::string_view unit = moves ? unit_of(kind) : unit_of(ElementKind::kFloat32);
+  std::string text =
+      operation_text(to_string(collective), header.number, values, header.tag, unit) + ", ";
+  if (moves) {
+    text += "of ";
+    text += type_name != nullptr ? type_name(header.element_type) : std::string(to_string(kind));
+  } else if (kind != ElementKind::kByte) {
+    text += "the " + std::string(to_string(static_cast<ElementReduction>(header.reduction))) +
+            " of " + with_commas(values) + " " + std::string(to_string(kind)) + " values";
+  } else {
+    const auto format =
+        header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
+    text += operation_kind_text(values, {static_cast<DataType>(header.type),
+                                         static_cast<Reduction>(header.reduction), format});
   }
-  const std::string text =
-      operation_text(name_of(collective), header.number, header.values, header.tag) + ", ";
-  if (header.element[0] != 0) {
-    return text + "the " + std::string(to_string(static_cast<ElementReduction>(header.reduction))) +
-           " of " + with_commas(header.values) + " " + header.element.data() + " values" +
-           root_text(collective, header.root);
-  }
-  const auto format =
-      header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
-  const OperationKind kind{static_cast<DataType>(header.type),
-                           static_cast<Reduction>(header.reduction), format};
-  return text + operation_kind_text(header.values, kind) + root_text(collective, header.root);
+  return text + root_text(collective, header.root);
 }
 
 HostEngineOptions engine_options(const CommunicatorOptions& options) {
-  HostEngineOptions engine{
-      .rank = options.rank, .operation_timeout = options.operation_timeout, .describe = describe};
+  HostEngineOptions engine{.rank = options.rank,
+                           .operation_timeout = options.operation_timeout,
+                           .describe = [type_name = options.type_name](const auto& header) {
+                             return describe(header, type_name);
+                           }};
   if (!sums_on_hosts(options)) return engine;
   engine.world_size = options.world_size;
   engine.names = Hosts(options.host_of).ranks_on(options.host_of[options.rank]);
@@ -77,19 +81,11 @@ std::string meeting_text(const std::string& leader, const CommunicatorOptions& o
 }
 
 HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
-  const OperationSpec spec = operation.spec(ranks, {});
   return {.number = operation.name().number,
-          .request = operation.request(),
-          .data = operation.bytes().data(),
-          .type = spec.type,
-          .reduction = spec.reduction,
-          .format = spec.format,
-          .small = spec.small,
-          .layout = &operation.layout(),
-          .tag = spec.tag,
-          .timeout = operation.options().timeout,
-          .timeout_is_total = operation.options().timeout_is_total,
-          .spent = operation.options().spent};
+          .request = &operation.request(),
+          .kind = operation.kind(),
+          .small = operation.is_small(ranks),
+          .layout = &operation.layout()};
 }
 
 }  // namespace
@@ -157,7 +153,7 @@ Result<bool> ShmTransport::hear_of_leaders() {
 }
 
 std::optional<std::string> ShmTransport::submit(std::shared_ptr<PendingOperation> operation) {
-  const bool is_helped = operation->options().here && !on_own_thread();
+  const bool is_helped = operation->request().here && !on_own_thread();
   return thread_.submit(std::move(operation), !is_helped);
 }
 
