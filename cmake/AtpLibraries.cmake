@@ -1,7 +1,7 @@
 # The libraries that the components use. The program links archives only, so that it runs on hosts
 # on which none of them is installed; all that it needs there is the C library.
 #
-#   atp_fmt, atp_spdlog, atp_yaml, atp_pugixml, atp_xxhash, atp_sodium, CLI11::CLI11,
+#   atp_fmt, atp_spdlog, atp_yaml, atp_xxhash, atp_sodium, CLI11::CLI11,
 #   nlohmann_json::nlohmann_json
 #
 # Without ATP_PROGRAM (a wheel of the Python module) only xxHash is needed, which is in third_party/.
@@ -94,9 +94,4 @@ if(ATP_PROGRAM)
   target_include_directories(atp_spdlog SYSTEM INTERFACE
                              $<TARGET_PROPERTY:spdlog::spdlog,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(atp_spdlog INTERFACE atp_fmt Threads::Threads)
-
-  # Topologies in XML.
-  _atp_find_archive(pugixml_archive libpugixml.a libpugixml-dev)
-  add_library(atp_pugixml INTERFACE)
-  target_link_libraries(atp_pugixml INTERFACE ${pugixml_archive})
 endif()

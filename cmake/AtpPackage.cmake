@@ -1,4 +1,4 @@
-# `cmake --install`: the program, its manual pages and completion, which it writes itself, licences,
+# `cmake --install`: the program, its module of Python, manual pages, completion and licences,
 # the pages (help texts name them: docs/operate/status.md) and the examples that they name. With ATP_SERVICES
 # (the preset "package") also systemd's units and their configuration, at absolute paths, and `cpack`
 # makes the Debian package of all of it. tools/package does everything.
@@ -16,6 +16,9 @@ install(CODE "
   execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/tools/licences\"
                   OUTPUT_FILE \"\${prefix}/share/doc/atp/copyright\" COMMAND_ERROR_IS_FATAL ANY)
 ")
+# `atp plan import` runs this with any Python (atp/cli/plan/python_commands.cc).
+install(FILES python/atp/__init__.py DESTINATION share/atp/python/atp)
+install(DIRECTORY python/atp/topology DESTINATION share/atp/python/atp FILES_MATCHING PATTERN "*.py")
 # The folders are the repository's, so the pages' links to each other work.
 install(DIRECTORY examples/clusters examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py examples/03_elastic_ddp.py
@@ -42,6 +45,7 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
     "The program atp: switches and servers that sum gradients on their way through the\n network, what starts and watches them, and the planner for tensor parallelism.")
 # dpkg-shlibdeps finds the oldest version of the C library that has all symbols the program uses.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3 (>= 3.9)")
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_STRIP_FILES ON)
 file(WRITE ${PROJECT_BINARY_DIR}/conffiles

@@ -88,7 +88,6 @@ ALLOWED = {
         "atp/config/text",
         "atp/config/site",
     ],
-    "atp/config/xml": ["atp/base", "atp/planner", "atp/config/text", "atp/config/interconnect"],
     "atp/config": ["atp/base", "atp/planner", "atp/config/text"],
     "atp/cli/command": ["atp/base", "atp/config/text"],
     "atp/cli/status": ["atp/base", "atp/config/text", "atp/cli/command"],

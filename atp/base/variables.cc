@@ -247,8 +247,8 @@ constexpr Variable kVariables[] = {
      .most = 1e6},
     {.name = "ATP_PYTHON",
      .readers = kAtpPlan,
-     .meaning = "the Python that runs `atp plan calibrate` and `atp plan compare`; it must have "
-                "`atp` and torch",
+     .meaning = "the Python that runs `atp plan import`, and `calibrate` and `compare`, for which "
+                "it must have `atp` and torch",
      .otherwise = "in a checkout its `.venv/bin/python`, otherwise `python3`",
      .form = "PROGRAM"},
     {.name = "ATP_BUILD",

@@ -14,9 +14,9 @@ import pytest
 
 from .conftest import LIMIT_S, PROGRAM, atp, wait_until
 
-PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "aggregation", "import")
-# They become Python's atp.tensor_parallel, which has tests of its own.
-PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
+PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "aggregation")
+# They become Python's atp.tensor_parallel and atp.topology, which have tests of their own.
+PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"], ["plan", "import"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
 COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["status"]]
 COMMANDS += [

@@ -36,7 +36,8 @@ def commands(*path):
     return found
 
 
-PASS_ON = {("plan", "calibrate"), ("plan", "compare")}  # their options are a Python program's
+# Their options are a Python program's.
+PASS_ON = {("plan", "calibrate"), ("plan", "compare"), ("plan", "import")}
 ALL = [words for words in commands() if words not in PASS_ON] if ATP.exists() else [()]
 
 

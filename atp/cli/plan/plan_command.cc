@@ -170,8 +170,7 @@ void add_plan_command(const Command& program) {
   add_sweep_command(plan);
   add_matrix_command(plan);
   add_aggregation_command(plan);
-  add_import_command(plan);
-  add_measuring_commands(plan);
+  add_python_commands(plan);
 }
 
 }  // namespace atp

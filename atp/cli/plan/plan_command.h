@@ -13,7 +13,6 @@ void add_explain_command(const Command& plan);
 void add_sweep_command(const Command& plan);
 void add_matrix_command(const Command& plan);
 void add_aggregation_command(const Command& plan);
-void add_import_command(const Command& plan);
-void add_measuring_commands(const Command& plan);
+void add_python_commands(const Command& plan);
 
 }  // namespace atp

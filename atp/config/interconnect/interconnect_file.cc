@@ -7,18 +7,12 @@
 #include "atp/config/site/job_placement.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/config/text/file.h"
-#include "atp/config/text/plain_text.h"
-#include "atp/config/text/quantity.h"
 #include "atp/config/text/yaml.h"
 
 namespace atp {
 namespace {
 
-using planner::Aggregation;
 using planner::Interconnect;
-using planner::Level;
-using planner::PointToPointMatrix;
-using planner::ServerPlacement;
 
 // The hosts with ranks, rack by rack, in the order of the levels.
 std::vector<std::uint32_t> hosts_by_rack(const Site& site) {
@@ -91,112 +85,6 @@ Cluster read(const YamlNode& root, const std::string& file, const ClusterPart& p
   return cluster;
 }
 
-// Always in double quotes, so that "yes", "2" and "a: b" stay text.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : made_plain(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
-std::string decimal(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-std::string aggregation_lines(const Aggregation& aggregation) {
-  std::string text = "    aggregation:\n";
-  const auto line = [&](const std::string& key, const std::string& value) {
-    text += "      " + key + ": " + value + "\n";
-  };
-  line("payload_bytes", std::to_string(aggregation.payload_bytes));
-  line("header_bytes", std::to_string(aggregation.header_bytes));
-  if (aggregation.wire_bytes_per_value > 0) {
-    line("wire_bytes_per_value", decimal(aggregation.wire_bytes_per_value));
-  }
-  if (aggregation.slots > 0) line("slots", std::to_string(aggregation.slots));
-  if (aggregation.window > 0) line("window", std::to_string(aggregation.window));
-  if (aggregation.burst > 0) line("burst", std::to_string(aggregation.burst));
-  line("servers", aggregation.placement == ServerPlacement::kDedicated ? "dedicated" : "colocated");
-  if (aggregation.shared_by > 1) line("shared_by", std::to_string(aggregation.shared_by));
-  if (aggregation.uplink_sums > 0) line("uplink_sums", decimal(aggregation.uplink_sums));
-  if (aggregation.server_hosts > 0) line("server_hosts", std::to_string(aggregation.server_hosts));
-  if (aggregation.server_bandwidth.is_positive()) {
-    line("server_bandwidth", bandwidth_text(aggregation.server_bandwidth.value));
-  }
-  if (aggregation.switch_bandwidth.is_positive()) {
-    line("switch_bandwidth", bandwidth_text(aggregation.switch_bandwidth.value));
-  }
-  if (aggregation.stream_share != 1) line("stream_share", decimal(aggregation.stream_share));
-  if (aggregation.fallback_share) line("fallback_share", decimal(*aggregation.fallback_share));
-  return text;
-}
-
-std::string level_lines(const Level& level) {
-  std::string text = "  - name: " + quoted(level.name) + "\n";
-  text += "    count: " + std::to_string(level.count) + "\n";
-  text += "    kind: " + std::string(planner::to_string(level.kind)) + "\n";
-  text += "    bandwidth: " + bandwidth_text(level.bandwidth.value) + "\n";
-  if (level.latency_s > 0) text += "    latency: " + duration_text(level.latency_s) + "\n";
-  if (level.aggregation) text += aggregation_lines(*level.aggregation);
-  return text;
-}
-
-std::string matrix_lines(const PointToPointMatrix& matrix) {
-  std::string text = "point_to_point:\n  unit: GB/s per direction\n  rows:\n";
-  for (std::uint32_t from = 0; from < matrix.size; ++from) {
-    text += "    - [";
-    for (std::uint32_t to = 0; to < matrix.size; ++to) {
-      text += (to == 0 ? "" : ", ") + decimal(from == to ? 0 : matrix.at(from, to).value / 1e9);
-    }
-    text += "]\n";
-  }
-  return text;
-}
-
-std::string device_lines(const planner::Device& device) {
-  std::string text = "device:\n  products: " + speed_text(device.flops_per_second) + "\n";
-  if (device.memory_bytes_per_second > 0) {
-    text += "  memory: " + rate_text(device.memory_bytes_per_second) + "\n";
-  }
-  return text;
-}
-
-std::string dimension_text(const planner::MeasuredDimension& dimension) {
-  const auto collective = [](const char* name, const planner::MeasuredCollective& one) {
-    return std::string(name) + ": {bandwidth: " + rate_text(one.bandwidth.value) +
-           ", latency: " + duration_text(one.latency_s) + "}";
-  };
-  const bool is_rate =
-      dimension.all_reduce.latency_s == 0 && !dimension.reduce_scatter && !dimension.all_gather;
-  if (is_rate) return rate_text(dimension.all_reduce.bandwidth.value);
-  std::string text = "{" + collective("all_reduce", dimension.all_reduce);
-  if (dimension.reduce_scatter) {
-    text += ", " + collective("reduce_scatter", *dimension.reduce_scatter);
-  }
-  if (dimension.all_gather) text += ", " + collective("all_gather", *dimension.all_gather);
-  return text + "}";
-}
-
-std::string measured_lines(const planner::MeasuredMesh& measured) {
-  std::string text = "  - mesh: [" + std::to_string(measured.mesh.d1) + ", " +
-                     std::to_string(measured.mesh.d2) + "]\n";
-  if (measured.algorithm != planner::Collective::kMeasured) {
-    text += "    algorithm: " + std::string(planner::to_string(measured.algorithm)) + "\n";
-  }
-  if (measured.mesh.d1 > 1) {
-    text += "    dimension1: " + dimension_text(measured.dimension1) + "\n";
-  }
-  if (measured.mesh.d2 > 1) {
-    text += "    dimension2: " + dimension_text(measured.dimension2) + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 Result<Cluster> parse_cluster(std::string_view text, const std::string& file,
@@ -215,23 +103,6 @@ Status check_ranks(const Cluster& cluster, std::uint32_t ranks) {
   return Error{cluster.levels.text() + ": found " + std::to_string(devices) +
                " devices (the product of the counts), expected " + std::to_string(ranks) +
                ", the number of ranks; change one of the two"};
-}
-
-std::string cluster_text(const planner::Interconnect& interconnect,
-                         const std::vector<std::string>& remarks) {
-  std::string text;
-  for (const std::string& remark : remarks) text += "# " + remark + "\n";
-  if (!interconnect.name.empty()) text += "name: " + quoted(interconnect.name) + "\n";
-  text += "levels:\n";
-  for (const Level& level : interconnect.levels) text += level_lines(level);
-  if (interconnect.point_to_point) text += matrix_lines(*interconnect.point_to_point);
-  if (interconnect.device.flops_per_second > 0) text += device_lines(interconnect.device);
-  if (interconnect.measured.empty()) return text;
-  text += "measured:\n";
-  for (const planner::MeasuredMesh& measured : interconnect.measured) {
-    text += measured_lines(measured);
-  }
-  return text;
 }
 
 }  // namespace atp

@@ -56,15 +56,4 @@ Result<Cluster> read_cluster(const std::string& path, const ClusterPart& part = 
 // `ranks` except 0 (all devices).
 Status check_ranks(const Cluster& cluster, std::uint32_t ranks);
 
-// The result of importing another program's description, with remarks on the assumptions made. `atp
-// plan import` writes the remarks above the levels as comments.
-struct Imported {
-  planner::Interconnect interconnect;
-  std::vector<std::string> remarks;
-};
-
-// A cluster file that parses to the same interconnect. Each remark becomes a comment at the top.
-std::string cluster_text(const planner::Interconnect& interconnect,
-                         const std::vector<std::string>& remarks);
-
 }  // namespace atp

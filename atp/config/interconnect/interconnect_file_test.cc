@@ -97,17 +97,7 @@ TEST(ClusterFile, EveryKeyReachesTheInterconnect) {
   EXPECT_EQ(cluster.value().levels.line, 3);
 }
 
-TEST(ClusterFile, ItsTextParsesToTheSameInterconnect) {
-  const Result<Cluster> first = parse_cluster(kWhole, "two.yaml");
-  ASSERT_TRUE(first);
-  const std::string text = cluster_text(first.value().interconnect, {"a remark"});
-  EXPECT_THAT(text, StartsWith("# a remark\n"));
-  const Result<Cluster> second = parse_cluster(text, "again.yaml");
-  ASSERT_TRUE(second) << second.error().message << "\n" << text;
-  EXPECT_EQ(second.value().interconnect, first.value().interconnect);
-}
-
-TEST(ClusterFile, BurstsAndTheShareOfStreamsAreReadAndWritten) {
+TEST(ClusterFile, BurstsAndTheShareOfStreamsAreRead) {
   std::string text = kWhole;
   const std::string window = "      window: 64\n";
   text.replace(text.find(window), window.size(),
@@ -117,10 +107,6 @@ TEST(ClusterFile, BurstsAndTheShareOfStreamsAreReadAndWritten) {
   const Aggregation& read = *first.value().interconnect.levels[0].aggregation;
   EXPECT_EQ(read.burst, 512u);
   EXPECT_DOUBLE_EQ(read.stream_share, 0.96);
-  const Result<Cluster> second =
-      parse_cluster(cluster_text(first.value().interconnect, {}), "again");
-  ASSERT_TRUE(second) << second.error().message;
-  EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
 // Servers shared by all racks, including racks without a server of their own.
@@ -135,9 +121,6 @@ TEST(ClusterFile, ReadsHowManyUnitsShareTheServers) {
   const planner::Level& host = first.value().interconnect.levels.at(1);
   EXPECT_EQ(*host.aggregation,
             (Aggregation{.shared_by = 2, .uplink_sums = 1.5, .server_hosts = 1}));
-  const Result<Cluster> again = parse_cluster(cluster_text(first.value().interconnect, {}), "g");
-  ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again.value().interconnect, first.value().interconnect);
 
   std::string top = text;
   top.replace(top.find("count: 2"), 8, "count: 2, aggregation: {uplink_sums: 1}");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 #include <vector>
 
@@ -147,26 +146,10 @@ Parsed in_range(double bytes_per_second, std::string_view text) {
   return problem("the bandwidth " + shown(text), "write one from 1 B/s to 1000000 TB/s");
 }
 
-// At most fifteen digits, so that 5e-6 / 1e-6 prints as "5".
-std::string number_text(double value) {
-  std::array<char, 32> buffer{};
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                          std::chars_format::general, 15);
-  return {buffer.data(), end};
-}
-
 double read(const YamlValue& value, Parsed (*parse)(std::string_view), std::string_view expected) {
   const Parsed parsed = parse(value.text(expected));
   if (!parsed.problem.empty()) refuse(value.place(), parsed.problem, expected, parsed.advice);
   return parsed.value;
-}
-
-std::string with_unit(double value, std::span<const Unit> units) {
-  const Unit* chosen = units.data();
-  for (const Unit& unit : units) {
-    if (value >= unit.factor) chosen = &unit;
-  }
-  return number_text(value / chosen->factor) + " " + std::string(chosen->name);
 }
 
 }  // namespace
@@ -243,17 +226,5 @@ double read_speed(const YamlValue& value) { return read(value, parse_speed, kSpe
 double read_duration(const YamlValue& value) {
   return read(value, parse_duration, kDurationExpected);
 }
-
-std::string rate_text(double bytes_per_second) {
-  return with_unit(bytes_per_second, std::span(kBandwidthUnits).first(4));
-}
-
-std::string speed_text(double flops_per_second) { return with_unit(flops_per_second, kSpeedUnits); }
-
-std::string bandwidth_text(double bytes_per_second) {
-  return rate_text(bytes_per_second) + " per direction";
-}
-
-std::string duration_text(double seconds) { return with_unit(seconds, kTimeUnits); }
 
 }  // namespace atp

@@ -43,10 +43,4 @@ double read_rate(const YamlValue& value);
 double read_speed(const YamlValue& value);
 double read_duration(const YamlValue& value);
 
-// Text that parses to the same value: "25 GB/s per direction", "5 us".
-std::string bandwidth_text(double bytes_per_second);
-std::string rate_text(double bytes_per_second);
-std::string speed_text(double flops_per_second);
-std::string duration_text(double seconds);
-
 }  // namespace atp
