@@ -42,7 +42,7 @@ FOREIGN_OPTIONS = {
 # The reader's own files.
 OWN_FILES = {
     *("train.py", "config.json", "cluster.yaml", "/etc/atp/cluster.yaml"),
-    *("network.yml", "topology.conf", "bench.json"),
+    *("network.yml", "topology.conf", "topology.yaml", "bench.json"),
 }
 
 
