@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.agreement import agree
+from atp.tensor_parallel.checks import check_copies
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.optimizer_state import Placed, fill_optimizer, groups_of, state_of
 from atp.tensor_parallel.parallelize import mesh_of
@@ -87,6 +88,7 @@ def save(
         patience: how long to wait for the other ranks.
 
     Raises:
+        ValueError: copies of a parameter differ between ranks; raised on every rank.
         ValueError, or errors of torch and the system: a rank cannot write; raised on every rank.
         TimeoutError: a rank did not make this call in time.
     """
@@ -94,6 +96,7 @@ def save(
     is_first = mesh.data.index == mesh.row == mesh.column == 0
     writes = mesh.data.index == 0
     token = agree(f"save {path.name}: begin", secrets.token_hex(4), patience=patience)
+    check_copies(model, mesh)
 
     def write_pieces() -> None:
         path.mkdir(parents=True, exist_ok=True)

@@ -25,21 +25,26 @@ def everyone_says(mesh: Mesh, text: str) -> dict[int, str]:
     if len(said) > _BYTES:
         said = f"{hashlib.sha256(said).hexdigest()[:8]} ".encode() + said[: _BYTES - 9]
     own = torch.frombuffer(bytearray(said.ljust(_BYTES, b"\0")), dtype=torch.uint8)
-    every = gather_values(mesh, own)
-    return {rank: _text(values) for rank, values in every.items()}
+    return {rank: _text(values) for rank, values in gather_values(mesh, own).items()}
 
 
 def _text(values: torch.Tensor) -> str:
     return bytes(values.tolist()).rstrip(b"\0").decode(errors="replace")
 
 
-def gather_values(mesh: Mesh, own: torch.Tensor) -> dict[int, torch.Tensor]:
+def gather_values(
+    mesh: Mesh, own: torch.Tensor, *, of_all_replicas: bool = False
+) -> dict[int, torch.Tensor]:
     """The same for tensors of one shape and type."""
-    of_column = _gather(mesh.first, own.view(torch.uint8))  # [d1, ...]
-    every = _gather(mesh.second, of_column)  # [d2, d1, ...]
-    ranks = mesh.device_mesh.mesh[mesh.data.index]
+    every = _gather(mesh.second, _gather(mesh.first, own.view(torch.uint8)))  # [d2, d1, ...]
+    ranks = mesh.device_mesh.mesh
+    if of_all_replicas:
+        every = _gather(mesh.data, every)
+    else:
+        every, ranks = every.unsqueeze(0), ranks[mesh.data.index].unsqueeze(0)
     return {
-        int(ranks[row, column]): every[column, row].view(own.dtype)
+        int(ranks[replica, row, column]): every[replica, column, row].view(own.dtype)
+        for replica in range(len(ranks))
         for row in range(mesh.first.size)
         for column in range(mesh.second.size)
     }

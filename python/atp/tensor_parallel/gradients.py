@@ -1,13 +1,10 @@
 """The norm of all gradients of a model that is split over a mesh."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import nn
 
-from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.parallelize import mesh_of
-from atp.tensor_parallel.sharding import Cut, cuts_of, is_cut_further, local
+from atp.tensor_parallel.sharding import copies_in, cuts_of, is_cut_further, local
 
 __all__ = ["clip_grad_norm_", "grad_norm"]
 
@@ -15,8 +12,7 @@ __all__ = ["clip_grad_norm_", "grad_norm"]
 def grad_norm(model: nn.Module) -> torch.Tensor:
     """The 2-norm of the whole model's gradients, the same on every rank; a collective.
 
-    A value that several ranks hold counts once (torch.nn.utils.clip_grad_norm_ would count only
-    this rank's pieces, and differ from rank to rank).
+    A value that several ranks hold counts once.
     """
     mesh = mesh_of(model)
     squares = torch.zeros((), dtype=torch.float64, device=_device_of(model))
@@ -28,7 +24,7 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
                     f"{name}: fully_shard() has sharded it over the replicas; use "
                     "torch.nn.utils.clip_grad_norm_, which is then right for all parameters"
                 )
-            for piece, copies in _pieces(cuts[name], local(parameter.grad), mesh):
+            for piece, copies in copies_in(cuts[name], local(parameter.grad), mesh):
                 squares += piece.double().square().sum() / copies
     for dimension in (mesh.first, mesh.second):
         squares = dimension.all_reduce(squares).land()
@@ -48,17 +44,3 @@ def clip_grad_norm_(model: nn.Module, max_norm: float) -> torch.Tensor:
 
 def _device_of(model: nn.Module) -> torch.device | None:
     return next((parameter.device for parameter in model.parameters()), None)
-
-
-def _pieces(cut: Cut, gradient: torch.Tensor, mesh: Mesh) -> Iterator[tuple[torch.Tensor, int]]:
-    """The gradient's parts, and the number of ranks that hold each."""
-    rows = mesh.first.size * (mesh.second.size if cut.by_ranks else 1)
-    number = mesh.row * mesh.second.size + mesh.column if cut.by_ranks else mesh.row
-    copies = cut.copies(mesh.shape)
-    begin = 0
-    for part in cut.parts:
-        width = part.of(number, rows)[1]
-        yield gradient.narrow(cut.axis1, begin, width), copies * rows // part.pieces
-        begin += width
-    if not cut.parts:
-        yield gradient, copies

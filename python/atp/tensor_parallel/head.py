@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
+from atp.tensor_parallel.checks import Turns, watch_gradient
 from atp.tensor_parallel.embedding import first_token, vocabulary_part
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.mesh import Mesh
@@ -16,8 +17,8 @@ __all__ = ["ATPHead"]
 class ATPHead(ATPLinear):
     """[..., h/d2] -> [..., V]: column-first, and the rows' parts of the vocabulary concatenated.
 
-    Every rank must compute the same loss from it: each keeps its part of the gradient, and nothing
-    is summed.
+    Every rank must compute the same loss from it, which is checked: each keeps its part of the
+    gradient, and nothing is summed.
 
     Raises:
         ValueError: a rank has only some tokens here; a model of transformers has all of them
@@ -32,13 +33,16 @@ class ATPHead(ATPLinear):
                 f"{mesh}; give it the role Column, or use init_mesh() without sequence_parallel"
             )
         parts = (vocabulary_part(linear.out_features, mesh, site),)
-        return cls.from_linear(linear, "column", mesh, parts, site)
+        self = cls.from_linear(linear, "column", mesh, parts, site)
+        self.turns = Turns()
+        return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        own = super().forward(x)
-        if self.mesh.first.size == 1:
-            return own
-        return _GatherVocabulary.apply(own, self.mesh, self.out_features)
+        logits = super().forward(x)
+        if self.mesh.first.size > 1:
+            logits = _GatherVocabulary.apply(logits, self.mesh, self.out_features)
+        watch_gradient(logits, self.mesh, self.site, self.turns)
+        return logits
 
 
 class _GatherVocabulary(Function):

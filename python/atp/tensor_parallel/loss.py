@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import Function, once_differentiable
 
+from atp.tensor_parallel.checks import check_targets
 from atp.tensor_parallel.embedding import first_token, require_tokens
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.precision import widened
@@ -71,9 +72,11 @@ def vocabulary_parallel_cross_entropy(
         count: the divisor of the sum; default: the number of targets that count.
 
     Raises:
-        ValueError: a target is not in the vocabulary; raised on every rank.
+        ValueError: a target is not in the vocabulary, or ranks have different ones; raised on
+            every rank.
     """
     mesh = mesh or current_mesh()
+    check_targets(targets, mesh)
     vocabulary = vocabulary or logits.shape[-1] * mesh.first.size
     counts = targets != ignore_index
     require_tokens("targets", targets[counts], vocabulary)

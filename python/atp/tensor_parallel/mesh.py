@@ -15,6 +15,7 @@ from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.randomness import Randomness
 from atp.tensor_parallel.request import Request, request_of
+from atp.tensor_parallel.torchs_norm import replace_torchs_norm
 from atp.tensor_parallel.wrappers import refuse_wrappers_of_pieces
 
 __all__ = ["Mesh", "current_mesh", "init_mesh"]
@@ -179,6 +180,7 @@ def _make(request: Request, options: Any) -> Mesh:
     mesh = Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan, tokens)
     _current.append(mesh)
     refuse_wrappers_of_pieces()
+    replace_torchs_norm()
     return mesh
 
 

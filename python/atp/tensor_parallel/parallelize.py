@@ -14,6 +14,7 @@ from torch import nn
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.block_tokens import name_of_blocks, share_tokens
+from atp.tensor_parallel.checks import check_runs
 from atp.tensor_parallel.difference import counted
 from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.dtensors import check_placements, distribute
@@ -95,6 +96,7 @@ def parallelize(
         distribute(model, mesh)
     model.atp_mesh = mesh
     offer_what_is_whole(model, mesh)
+    check_runs(model, mesh)
     ends = share_tokens(model, blocks, mesh) if blocks is not None else []
     has_inner = mesh.first.size > 1 and any(isinstance(role, Inner) for role in roles.values())
     if watched and (mesh.second.size > 1 or blocks is not None or has_inner):

@@ -1,14 +1,27 @@
 """Which piece of a parameter a rank holds (paper §3.1), and how pieces form the parameter."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-__all__ = ["Cut", "Part", "adopt", "cut_of", "cuts_of", "is_cut_further", "local", "piece"]
+__all__ = [
+    "Cut",
+    "Part",
+    "adopt",
+    "copies_in",
+    "cut_of",
+    "cuts_of",
+    "holders",
+    "is_cut_further",
+    "local",
+    "note_copied_holders",
+    "piece",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +147,34 @@ def adopt(module: nn.Module, name: str, parameter: nn.Parameter | None, cut: Cut
     """
     setattr(module, name, parameter)
     module.__dict__.setdefault("atp_cuts", {})[name] = cut
+    _holders.add(module)
+
+
+_holders: WeakSet[nn.Module] = WeakSet()
+
+
+def holders() -> list[nn.Module]:
+    """All modules that have pieces."""
+    return list(_holders)
+
+
+def note_copied_holders(model: nn.Module) -> None:
+    """A deep copy of a module does not call adopt()."""
+    _holders.update(module for module in model.modules() if "atp_cuts" in vars(module))
+
+
+def copies_in(cut: Cut, tensor: torch.Tensor, mesh: Any) -> Iterator[tuple[torch.Tensor, int]]:
+    """The parts of a rank's piece, and the number of ranks that hold each."""
+    rows, number = mesh.first.size, mesh.row
+    if cut.by_ranks:
+        rows, number = rows * mesh.second.size, number * mesh.second.size + mesh.column
+    copies, begin = cut.copies(mesh.shape), 0
+    for part in cut.parts:
+        width = part.of(number, rows)[1]
+        yield tensor.narrow(cut.axis1, begin, width), copies * rows // part.pieces
+        begin += width
+    if not cut.parts:
+        yield tensor, copies
 
 
 def piece(module: nn.Module, name: str) -> torch.Tensor | None:

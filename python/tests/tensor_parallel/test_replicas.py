@@ -9,6 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 import atp.torch
 from atp.planner import plan
 from atp.tensor_parallel import init_mesh, parallelize, vocabulary_parallel_cross_entropy
+from atp.tensor_parallel.checks import FIRST
 
 from . import test_models
 
@@ -43,10 +44,11 @@ HOW = {"DistributedDataParallel": (of_ddp, False), "fully_shard": (of_fsdp, True
 
 
 def sent_in_a_step(mesh, replica) -> int:
-    """Bytes from this rank to other replicas; earlier steps connect, and order the buckets."""
+    """Bytes from this rank to other replicas; earlier steps connect, order the buckets, and
+    are checked."""
     tokens, targets = test_models.batch(0)
     own = slice(4 * mesh.data.index, 4 * mesh.data.index + 4)
-    for _ in range(3):
+    for _ in range(FIRST + 1):
         before = atp.torch.stats(mesh.data.group)["bytes_sent"]
         logits = replica(tokens[own])
         vocabulary_parallel_cross_entropy(logits, targets[own], mesh=mesh).backward()
