@@ -1,5 +1,6 @@
-// A minimal program that sums a vector over all ranks. Run it under `atp run`, which starts one
-// copy per rank and, with --switch, a switch and a server on this machine:
+// A minimal program that sums a vector over all ranks; group.h has the other collectives. Run it
+// under `atp run`, which starts one copy per rank and, with --switch, a switch and a server on this
+// machine:
 //
 //   build/release/bin/atp run -n 4 --switch -- build/release/bin/examples/01_all_reduce
 //
@@ -9,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "atp/collective/communicator.h"
+#include "atp/collective/group.h"
 
 int main() {
   // Rank, number of ranks and route come from the variables RANK, WORLD_SIZE and ATP_… that `atp
@@ -21,20 +22,20 @@ int main() {
   }
 
   // Blocks until all ranks have joined.
-  const auto joined = atp::Communicator::connect(options.value());
+  const auto joined = atp::Group::connect(options.value());
   if (!joined) {
     std::fprintf(stderr, "%s\n", joined.error().message.c_str());
     return 1;
   }
-  atp::Communicator& communicator = *joined.value();
-  const auto ranks = static_cast<float>(communicator.world_size());
+  atp::Group& group = *joined.value();
+  const auto ranks = static_cast<float>(group.world_size());
 
   // Rank r contributes r + 1 to each element, so every element sums to 1 + 2 + … + N.
-  std::vector<float> gradient(1000, static_cast<float>(communicator.rank() + 1));
+  std::vector<float> gradient(1000, static_cast<float>(group.rank() + 1));
   const float expected = ranks * (ranks + 1) / 2;
 
   // Returns immediately; several operations may be in flight. wait() returns the outcome.
-  atp::Handle sum = communicator.all_reduce(gradient);
+  atp::Handle sum = group.all_reduce(gradient);
   const atp::Status status = sum.wait();
   if (!status) {
     std::fprintf(stderr, "%s\n", status.error().message.c_str());
@@ -42,14 +43,14 @@ int main() {
   }
   for (const float value : gradient) {
     if (value == expected) continue;
-    std::fprintf(stderr, "rank %d: found %g, expected %g\n", communicator.rank(), value, expected);
+    std::fprintf(stderr, "rank %d: found %g, expected %g\n", group.rank(), value, expected);
     return 1;
   }
-  std::printf("rank %d of %zu: %zu values, each %g, as expected\n", communicator.rank(),
-              communicator.world_size(), gradient.size(), expected);
+  std::printf("rank %d of %zu: %zu values, each %g, as expected\n", group.rank(),
+              group.world_size(), gradient.size(), expected);
 
   // Leaves the job in an orderly way. Without this the destructor would leave immediately, and
   // operations in flight on other ranks would fail.
-  const atp::Status left = communicator.shutdown();
+  const atp::Status left = group.shutdown();
   return left ? 0 : 1;
 }

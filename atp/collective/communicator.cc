@@ -393,6 +393,7 @@ CounterList Communicator::counters() const {
 }
 
 Status Handle::wait() {
+  if (of_peers_) return of_peers_->wait();
   if (parts_.empty()) return Error{"this handle belongs to no operation"};
   Status result = ok_status();
   for (const auto& part : parts_) {
@@ -403,6 +404,7 @@ Status Handle::wait() {
 }
 
 Status Handle::wait_or_interrupted(const MaybeInterruption& interruption) {
+  if (of_peers_) return of_peers_->wait_or_interrupted(interruption);
   for (const auto& part : parts_) {
     if (!part->wait_or_interrupted(interruption)) return Error{*why_interrupted(interruption)};
   }
@@ -410,6 +412,7 @@ Status Handle::wait_or_interrupted(const MaybeInterruption& interruption) {
 }
 
 bool Handle::done() const {
+  if (of_peers_) return of_peers_->done();
   return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->done(); });
 }
 

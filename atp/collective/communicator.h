@@ -18,6 +18,7 @@
 #include "atp/collective/base/options.h"
 #include "atp/collective/base/request.h"
 #include "atp/collective/base/result_digest.h"
+#include "atp/collective/peer/peers.h"
 #include "atp/collective/tuner.h"
 #include "atp/collective/waits/late_ranks.h"
 
@@ -41,16 +42,21 @@ class Transport;
 // A submitted operation. Copies refer to the same operation.
 class Handle {
  public:
+  Handle() = default;
+  explicit Handle(PeerHandle of_peers) : of_peers_(std::move(of_peers)) {}
   // Blocks until the operation has ended; its error names the rank, switch or path.
   Status wait();
   // The same, but an interruption is an error too. The operation goes on, and may use its memory.
   Status wait_or_interrupted(const MaybeInterruption& interruption);
   bool done() const;
+  // For a successful receive: the sender.
+  std::size_t source() const { return of_peers_ ? of_peers_->source() : kAnyRank; }
 
  private:
   friend class Communicator;
   // One per shard that has a part, and whatever else must end before the operation ends.
   std::vector<std::shared_ptr<PendingOperation>> parts_;
+  std::optional<PeerHandle> of_peers_;  // instead of parts
 };
 
 class Communicator {
