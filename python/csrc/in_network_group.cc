@@ -244,7 +244,7 @@ void InNetworkGroup::fail_transport(const std::string& why) {
 
 ProcessGroupATP::Counts InNetworkGroup::counters() const {
   if (communicator_ != nullptr) return communicator_->counters();
-  return peers() == nullptr ? Counts() : peers()->counters();
+  return sums_around_ring() ? peers()->counters() : Counts();
 }
 
 std::optional<WaitedForRanks> InNetworkGroup::transport_waited_for() const {
