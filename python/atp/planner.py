@@ -17,6 +17,7 @@ import math
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 try:
@@ -283,8 +284,9 @@ def plan(
 
     Args:
         cluster: a cluster file, or its content as a mapping.
-        model: a Hugging Face config.json of a gpt2 or llama, or its content as a mapping
-            (`model.config.to_dict()`).
+        model: a Hugging Face config.json, or its content as a mapping (`model.config.to_dict()`),
+            of a gpt2, a llama, or one of the types with a llama's matrices that
+            atp.tensor_parallel runs.
         ranks: their number, which must be that of the devices; None: all devices.
         batch, sequence: sequences per step, and tokens per sequence.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
@@ -349,7 +351,7 @@ def plan(
     )
     size = 0 if ranks is None else _whole("ranks", ranks)
     text = _planner.plan_json(
-        _description("cluster", cluster), _description("model", model), size, choices
+        _description("cluster", cluster), _description("model", _as_llama(model)), size, choices
     )
     return _plan(json.loads(text))
 
@@ -389,6 +391,29 @@ def _gigabytes(value: float) -> float:
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"device_memory_gb: found {value}, expected a finite number above 0")
     return number * 1e9
+
+
+_SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+# A configuration does not tell whether feed-forward blocks are gated; these types' are, and
+# atp.tensor_parallel runs them.
+_LIKE_LLAMA = frozenset(
+    "cohere cohere2 cwm ernie4_5 exaone4 gemma gemma2 gemma3_text glm glm4 granite helium "
+    "hunyuan_v1_dense hyperclovax ministral ministral3 mistral olmo olmo2 olmo3 phi3 qwen2 qwen3 "
+    "seed_oss smollm3 stablelm vaultgemma".split()
+)
+
+
+def _as_llama(model: str | os.PathLike[str] | Mapping[str, Any]) -> Any:
+    """The sizes of a model with a llama's matrices, as a llama's; any other as it is, for the
+    planner to read or refuse."""
+    try:
+        content = model if isinstance(model, Mapping) else json.loads(Path(model).read_text())
+    except (OSError, ValueError):
+        return model
+    is_like = isinstance(content, Mapping) and content.get("model_type") in _LIKE_LLAMA
+    if not is_like or not all(isinstance(content.get(size), int) for size in _SIZES):
+        return model
+    return {**content, "model_type": "llama"}
 
 
 def _description(

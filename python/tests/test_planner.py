@@ -191,6 +191,21 @@ def test_descriptions_may_be_mappings():
     assert sorted(answer.ranks_by_position()) == list(range(8))
 
 
+LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 160,
+         "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 256}  # fmt: skip
+
+
+def test_a_type_with_a_llamas_matrices_is_planned_as_one(tmp_path):
+    cluster = REPOSITORY / "examples" / "clusters" / "flat-8.yaml"
+    expected = plan(cluster, LLAMA, 8)
+    assert plan(cluster, LLAMA | {"model_type": "qwen3"}, 8) == expected
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA | {"model_type": "phi3"}))
+    assert plan(cluster, file, 8).mesh == expected.mesh
+    with pytest.raises(ValueError, match='found "opt"'):
+        plan(cluster, LLAMA | {"model_type": "opt"}, 8)
+
+
 @pytest.mark.parametrize(
     ("cluster", "model", "ranks", "texts"),
     [

@@ -18,6 +18,7 @@ from atp.tensor_parallel.checks import check_runs
 from atp.tensor_parallel.difference import counted
 from atp.tensor_parallel.dropout import ATPDropout
 from atp.tensor_parallel.dtensors import check_placements, distribute
+from atp.tensor_parallel.experts import ATPExperts, count_columns
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
@@ -221,6 +222,8 @@ def _install(model: nn.Module, replacements: dict[str, nn.Module]) -> None:
         replacement.train(before.training)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, replacement)
+        if isinstance(replacement, ATPExperts):
+            count_columns(model.get_submodule(parent), replacement)
         for key, whole in before.named_parameters():
             owner, _, leaf = key.rpartition(".")
             module = replacement.get_submodule(owner)

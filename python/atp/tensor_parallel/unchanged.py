@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from atp.tensor_parallel.known_attention import attention_of
+from atp.tensor_parallel.known_experts import experts_of, router_of
 from atp.tensor_parallel.known_feed_forward import PAIRS, acts_on_each_value, feed_forward_of
 from atp.tensor_parallel.likeness import (
     formula_of_norm,
@@ -113,7 +114,13 @@ class _Plan:
         width = None if width_of_norm(module) else getattr(self._tokens, "embedding_dim", None)
         if formula_of_norm(module, width) is not None:
             return Norm(width)
-        return attention_of(name, module, _unknown) or feed_forward_of(name, module, _unknown)
+        hidden, last = getattr(self._tokens, "embedding_dim", 0), name.rpartition(".")[2]
+        return (
+            router_of(module, last, hidden)
+            or experts_of(name, module, hidden, _unknown)
+            or attention_of(name, module, _unknown)
+            or feed_forward_of(name, module, _unknown)
+        )
 
     def _of_embedding(self, name: str, module: nn.Embedding) -> Role | None:
         if module is self._tokens:

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
+from atp.tensor_parallel.experts import ATPRouter
 from atp.tensor_parallel.head import ATPHead
 from atp.tensor_parallel.mesh import Mesh
 
@@ -182,7 +183,9 @@ class _Watch(TorchDispatchMode):
             self._running.pop()
             self._inside -= place is not None
             piece = outputs[0] if isinstance(outputs, tuple) else outputs
-            is_piece = isinstance(piece, torch.Tensor) and not isinstance(module, ATPHead)
+            is_piece = isinstance(piece, torch.Tensor) and not isinstance(
+                module, (ATPHead, ATPRouter)
+            )
             if place is None or not is_piece or self._inside:
                 return
             if place.after >= self._least:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from atp.tensor_parallel.experts import ATPRouter
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.randomness import generators_of
 
@@ -29,6 +30,8 @@ def offer_what_is_whole(model: nn.Module, mesh: Mesh) -> None:
 
 def _refuse_what_is_cut(model: nn.Module, mesh: Mesh) -> None:
     cut = {"output_attentions": "has only the attention of its own heads"}
+    if any(isinstance(module, ATPRouter) for module in model.modules()):
+        cut["output_router_logits"] = "sums the gradients of what routers say, except in a loss"
     if mesh.second.size > 1:
         cut["output_hidden_states"] = "has only a piece of each hidden state"
         cut["inputs_embeds"] = "takes only a piece of the embedded tokens; give it input_ids"

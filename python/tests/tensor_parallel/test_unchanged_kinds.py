@@ -16,6 +16,7 @@ from .lookalikes import (
     KV_HEADS,
     WIDTH,
     FusedAttention,
+    GatedFeedForward,
     GroupedAttention,
     Llama,
     LlamaRMSNorm,
@@ -24,6 +25,8 @@ from .lookalikes import (
     make,
 )
 from .test_unchanged import MESHES, results
+
+EXPERTS, INNER = 3, 48
 
 
 class NormOfHeads(nn.Module):
@@ -97,6 +100,87 @@ class BareLayerNorm(nn.Module):
         return nn.functional.layer_norm(x, self.normalized_shape)
 
 
+class TopKRouter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(EXPERTS, HIDDEN))
+
+    def forward(self, x):
+        logits = nn.functional.linear(x, self.weight)
+        values, chosen = logits.softmax(-1).topk(2, -1)
+        return logits, values, chosen
+
+
+class Experts(nn.Module):
+    """Like Mixtral's, or with gate and up side by side and biases, as in gpt-oss."""
+
+    def __init__(self, interleaved):
+        super().__init__()
+        self.interleaved = interleaved
+        self.gate_up_proj = nn.Parameter(torch.randn(EXPERTS, 2 * INNER, HIDDEN) / 4)
+        self.down_proj = nn.Parameter(torch.randn(EXPERTS, HIDDEN, INNER) / 4)
+        bias = torch.randn(EXPERTS, HIDDEN) if interleaved else None
+        self.down_proj_offset = None if bias is None else nn.Parameter(bias)
+
+    def forward(self, x, chosen, weights):
+        made = torch.zeros_like(x)
+        for number in range(EXPERTS):
+            place, token = torch.where((chosen == number).mT)
+            both = nn.functional.linear(x[token], self.gate_up_proj[number])
+            gate, up = (both[..., ::2], both[..., 1::2]) if self.interleaved else both.chunk(2, -1)
+            one = (gate.sigmoid() * up) @ self.down_proj[number].mT
+            if self.down_proj_offset is not None:
+                one = one + self.down_proj_offset[number]
+            made = made.index_add(0, token, one * weights[token, place, None])
+        return made
+
+
+class MixtureOfExperts(nn.Module):
+    """With a shared expert, and a gate of it."""
+
+    def __init__(self, interleaved):
+        super().__init__()
+        self.hidden_size = HIDDEN
+        self.router, self.experts = TopKRouter(), Experts(interleaved)
+        self.shared_expert, self.shared_expert_gate = GatedFeedForward(), nn.Linear(HIDDEN, 1)
+
+    def forward(self, x):
+        tokens = x.reshape(-1, x.shape[-1])
+        _, weights, chosen = self.router(tokens)
+        shared = self.shared_expert_gate(tokens).sigmoid() * self.shared_expert(tokens)
+        made = self.experts(tokens, chosen, weights) + shared
+        return made.view(*x.shape[:2], self.hidden_size)
+
+
+class FusedFeedForward(nn.Module):
+    """One layer for gate and up, as in Phi-3."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate_up_proj = nn.Linear(HIDDEN, 2 * INNER)
+        self.down_proj, self.act = nn.Linear(INNER, HIDDEN), nn.SiLU()
+
+    def forward(self, x):
+        gate, up = self.gate_up_proj(x).chunk(2, -1)
+        return self.down_proj(up * self.act(gate))
+
+
+class ScaledEmbedding(nn.Embedding):
+    def forward(self, tokens):
+        return super().forward(tokens) * HIDDEN**0.5
+
+
+def with_feed_forward(build_one):
+    def build():
+        model = Llama()
+        model.embed_tokens = ScaledEmbedding(*model.embed_tokens.weight.shape)
+        for block in model.layers:
+            block.feed_forward = build_one()
+        return model
+
+    return build
+
+
 def with_attention(make_attention, kind=Llama):
     def build():
         model = kind()
@@ -127,6 +211,9 @@ MODELS = {
     "one head after another": with_attention(HeadByHead, GPT2),
     "norms that add one to their weight": with_norms(GemmaRMSNorm),
     "norms without a weight": with_norms(BareLayerNorm),
+    "gate and up in one layer": with_feed_forward(FusedFeedForward),
+    "experts": with_feed_forward(lambda: MixtureOfExperts(interleaved=False)),
+    "experts with biases": with_feed_forward(lambda: MixtureOfExperts(interleaved=True)),
 }
 
 
