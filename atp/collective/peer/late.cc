@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // A rank that answers no question for this long is silent, and after the second time it counts as
-// gone, as in a ring.
+// gone.
 constexpr milliseconds kMayAnswer{500};
 constexpr milliseconds kGone{15'000};
 // Between questions about the same operation; what was heard holds for two of them.

@@ -16,7 +16,7 @@
 
 // Peers is one rank's membership in a group in which any two ranks can exchange messages, over TCP
 // connections that are opened when first needed. It has all collectives (plan.h describes their
-// algorithms) and transfers between two ranks. It needs no switch, no server and no ring.
+// algorithms) and transfers between two ranks. It needs no switch and no server.
 //
 // All ranks must submit the same collectives in the same order; any number may be in flight.
 // Transfers match by their tags, in order. The results depend on the inputs alone, to the bit, and

@@ -22,8 +22,8 @@ struct WaitedForRanks {
 };
 
 // Tells the user for whom this rank waits: after a second, then more and more rarely, and once when
-// the ranks go on. The memory, ring and peer paths each have one; how a path finds the ranks is its
-// own affair. (In the network the server finds them, see EventKind::kWaiting.)
+// the ranks go on. The memory and peer paths each have one; how a path finds the ranks is its own
+// affair. (In the network the server finds them, see EventKind::kWaiting.)
 class LateRanks {
  public:
   using Time = std::chrono::steady_clock::time_point;

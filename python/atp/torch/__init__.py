@@ -14,9 +14,9 @@ in every run, and a result depends only on its inputs (docs/use/torch.md).
 With DistributedDataParallel, register atp.torch.ddp_hook: it passes on where one parameter's
 gradient ends and the next one's begins.
 
-Without a route, and for sums for which it is faster, a group uses a ring: its ranks sum over TCP
-from neighbour to neighbour, with no switch and no server. Options(algorithm="ring") chooses it for
-all sums, reduce-scatters and all-gathers (docs/use/torch.md).
+Without a route, and for sums for which it is faster, a group uses a ring: its ranks sum over these
+connections, from neighbour to neighbour, with no switch and no server. Options(algorithm="ring")
+chooses it for all sums, reduce-scatters and all-gathers (docs/use/torch.md).
 """
 
 import torch
