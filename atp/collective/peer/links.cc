@@ -49,11 +49,10 @@ std::string PeerLinks::name(std::size_t rank) const {
 }
 
 Hello PeerLinks::hello(std::size_t from, std::size_t to) const {
-  return {.purpose = Purpose::kPeer,
+  return {.world_size = static_cast<std::uint32_t>(options_.world_size),
           .token = options_.token,
           .from = static_cast<std::uint32_t>(from),
-          .to = static_cast<std::uint32_t>(to),
-          .world_size = static_cast<std::uint32_t>(options_.world_size)};
+          .to = static_cast<std::uint32_t>(to)};
 }
 
 void PeerLinks::want(std::size_t rank, SteadyTime now) {

@@ -95,7 +95,7 @@ TEST_P(PeersBesideStrangers, meet) {
 }
 
 std::string hello_of_another_group() {
-  const Hello hello{.purpose = Purpose::kPeer, .token = 1, .from = 1, .to = 0, .world_size = 2};
+  const Hello hello{.world_size = 2, .token = 1, .from = 1, .to = 0};
   return {reinterpret_cast<const char*>(&hello), sizeof hello};
 }
 
