@@ -331,6 +331,7 @@ void Dispatcher::send(Submission submission, Refusals& refused) {
 
 bool Dispatcher::both_can_take(const PendingOperation& operation) const {
   const OperationKind& kind = operation.kind();
+  if (kind.type == DataType::kInt32) return true;
   return kind.type == DataType::kFloat32 && is_sum(kind.reduction) &&
          kind.format != NumberFormat::kFixed;
 }

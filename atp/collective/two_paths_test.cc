@@ -73,8 +73,7 @@ struct Outcome {
   std::optional<TunerCounts> counts;
 };
 
-// All ranks sum tensors of these lengths, several at a time, and sometimes one that only the
-// network can take.
+// All ranks sum tensors of these lengths, several at a time, and then combine whole numbers.
 Outcome outcome_at(Communicator& communicator, std::size_t rank) {
   Outcome outcome;
   for (std::size_t round = 0; round < kRounds; ++round) {
@@ -111,13 +110,13 @@ std::vector<Outcome> outcomes_of(const Setting& setting) {
   return outcomes;
 }
 
-std::size_t changing_operations() { return kRounds * std::size(kLengths); }
+std::size_t changing_operations() { return kRounds * (std::size(kLengths) + 1); }
 
 // Each exchange of times but the last is judged at the next one.
 std::uint64_t judgements_of(std::uint64_t judged_every) {
   ExchangePoints exchanges(judged_every);
   std::uint64_t points = 0;
-  for (std::uint64_t sent = 0; sent < changing_operations() + kRounds; ++sent) {
+  for (std::uint64_t sent = 0; sent < changing_operations(); ++sent) {
     if (!exchanges.is_due(sent)) continue;
     exchanges.advance();
     ++points;

@@ -60,8 +60,12 @@ class PeersTransport final : public Transport {
 
 std::optional<std::string> PeersTransport::submit(std::shared_ptr<PendingOperation> operation) {
   CollectiveRequest request = operation->request();
-  request.format = operation->format();
-  request.segments = operation->layout().lengths();
+  request.format.reset();
+  request.segments.clear();
+  if (request.kind == ElementKind::kFloat32) {
+    request.format = operation->format();
+    request.segments = operation->layout().lengths();
+  }
   request.number = operation->reserved();
   const auto submitting = std::make_shared<Submitting>();
   request.on_done = [submitting, operation = std::move(operation)](const Status& status) {

@@ -27,7 +27,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
     "ring_from_bytes": 65536}: the reason for the choice and, if the group has both algorithms, the
-    number of float32 sums with each, how many of them were trials of the slower one, how often all
+    number of sums with each, how many of them were trials of the slower one, how often all
     ranks have compared their times, how often that has changed the choice for a size, and the size
     from which sums now take the ring (None: no sum takes it).
 
