@@ -129,7 +129,7 @@ Status Dispatcher::check(const CollectiveRequest& request,
                    options_.number_format, format, options_.world_size);
     if (!kind) return kind;
   }
-  const Status valid = atp::check(request, options_.rank, options_.world_size);
+  Status valid = atp::check(request, options_.rank, options_.world_size);
   if (!valid) return valid;
   if (by_rule && request.call == Collective::kAllReduce) return check_segments(request);
   if (in_host_memory()) return ok_status();
@@ -251,12 +251,14 @@ Dispatcher::Submission Dispatcher::cut(CollectiveRequest&& request, NumberFormat
   }
   const std::vector<Shards::Part> parts = shards_.split(layout);
   if (parts.size() > 1) request.on_done = after(parts.size(), std::move(request.on_done));
-  for (const Shards::Part& part : parts) {
-    const bool is_last = &part == &parts.back();
-    CollectiveRequest own = is_last ? std::move(request) : request;
+  const auto add = [&](const Shards::Part& part, CollectiveRequest&& own) {
     submission.transports.push_back(part.shard);
     submission.parts.push_back(part_of(name, std::move(own), layout, part, format));
+  };
+  for (const Shards::Part& part : std::span(parts).first(parts.size() - 1)) {
+    add(part, CollectiveRequest(request));
   }
+  add(parts.back(), std::move(request));
   return submission;
 }
 
