@@ -71,7 +71,8 @@ ATP_IN_VALUE_LOOP T combine(T a, T b) {
   } else if constexpr (kHow == kMin || kHow == kMax) {
     // A NaN wins. Without a branch, so that compilers turn the loops into SIMD.
     const bool is_nan = a != a;
-    return is_nan | (kHow == kMin ? a <= b : a >= b) ? a : b;
+    const bool is_first = kHow == kMin ? a <= b : a >= b;
+    return (is_nan | is_first) ? a : b;
   } else if constexpr (kHow == kAnd) {
     return a & b;
   } else if constexpr (kHow == kOr) {
