@@ -18,7 +18,8 @@ install(CODE "
 ")
 # `atp plan import` runs this with any Python (atp/cli/plan/python_commands.cc).
 install(FILES python/atp/__init__.py DESTINATION share/atp/python/atp)
-install(DIRECTORY python/atp/topology DESTINATION share/atp/python/atp FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY python/atp/topology DESTINATION share/atp/python/atp FILES_MATCHING PATTERN "*.py"
+        PATTERN __pycache__ EXCLUDE)
 # The folders are the repository's, so the pages' links to each other work.
 install(DIRECTORY examples/clusters examples/models DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES examples/01_all_reduce.cc examples/02_torch_ddp.py examples/03_elastic_ddp.py

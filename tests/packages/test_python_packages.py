@@ -53,6 +53,11 @@ def test_the_wheel_is_installed_and_runs_on_a_bare_debian(bare):
     expected = run(ROOT / "build/package/bin/atp", *plan, cwd=ROOT / "examples")
     assert "mesh" in expected and in_environment(bare, "atp", *plan) == expected
 
+    topology = bare / "srv" / "topo.txt"
+    topology.write_text("GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    assert "kind: switch" in in_environment(bare, "atp", "plan", "import", "topo.txt")
+    topology.unlink()
+
     ranks = ["atp", "run", "-n", "2", "--switch", "--", "atp", "bench", "allreduce"]
     summed = in_environment(bare, *ranks, "-b", "64K", "-e", "64K", "-n", "2", "-w", "1")
     assert "0 OK" in summed
