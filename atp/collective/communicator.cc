@@ -276,27 +276,16 @@ Handle Communicator::submit(CollectiveRequest request) {
   return handle;
 }
 
-Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& options) {
-  CollectiveRequest request{.call = Collective::kAllReduce,
-                            .kind = kind_of(values.type),
-                            .reduction = element_reduction_of(options.reduction),
-                            .tag = options.tag,
-                            .format = options.format,
-                            .segments = options.segments,
-                            .outputs = {{values.data, values.count * bytes_of(values.type)}},
-                            .timeout = options.timeout,
-                            .timeout_is_total = options.timeout_is_total,
-                            .spent = options.spent,
-                            .here = options.here,
-                            .is_probe = options.is_probe,
-                            .part_of = options.part_of,
-                            .on_done = options.on_done};
-  return submit(std::move(request));
+Handle Communicator::all_reduce(Bytes tensor, ElementKind kind, CollectiveRequest how) {
+  how.call = Collective::kAllReduce;
+  how.kind = kind;
+  if (how.reduction == ElementReduction::kNone) how.reduction = ElementReduction::kSum;
+  how.outputs.assign(1, tensor);
+  return submit(std::move(how));
 }
 
-Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& options) {
-  return all_reduce({reinterpret_cast<std::byte*>(data.data()), data.size(), DataType::kFloat32},
-                    options);
+Handle Communicator::all_reduce(std::span<float> data, CollectiveRequest how) {
+  return all_reduce(std::as_writable_bytes(data), ElementKind::kFloat32, std::move(how));
 }
 
 bool Communicator::in_host_memory() const { return impl_->dispatcher()->in_host_memory(); }

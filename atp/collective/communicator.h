@@ -81,9 +81,9 @@ class Communicator {
   // (shm/row_reduction.h), unless the format is kExact.
   Handle submit(CollectiveRequest request);
   bool in_host_memory() const;
-  // An all-reduce, in place.
-  Handle all_reduce(const Values& values, const AllReduceOptions& options = {});
-  Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
+  // An all-reduce of this tensor: its sum, unless `how` has another reduction.
+  Handle all_reduce(Bytes tensor, ElementKind kind, CollectiveRequest how = {});
+  Handle all_reduce(std::span<float> data, CollectiveRequest how = {});
 
   // Adds a ring as a second path for sums of float32, with the same bits. All ranks must call it,
   // before the first operation. The figures, and later the ranks' measurements (tuner.h),

@@ -75,9 +75,10 @@ TEST(Communicator, AveragesWithOneRounding) {
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor = tensor_of(rank, 0, 1000);
-    EXPECT_EQ(
-        message(communicators[rank]->all_reduce(tensor, {.reduction = Reduction::kAverage}).wait()),
-        "");
+    EXPECT_EQ(message(communicators[rank]
+                          ->all_reduce(tensor, {.reduction = ElementReduction::kAverage})
+                          .wait()),
+              "");
     const std::vector<float> sum = sum_of(kRanks, 0, 1000);
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(tensor[i], sum[i] / kRanks);
   });
@@ -111,7 +112,7 @@ TEST(Communicator, CallsBackOnceBeforeWaitReturns) {
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(1000);
     std::atomic<bool> called{false};
-    AllReduceOptions options;
+    CollectiveRequest options;
     options.on_done = [&](const Status& status) {
       EXPECT_TRUE(status.ok());
       called = true;
@@ -132,7 +133,7 @@ TEST(Communicator, ACallbackMaySubmitTheNextOperation) {
     std::vector<float> first = tensor_of(rank, 0, 500);
     std::vector<float> second = tensor_of(rank, 1, 500);
     std::promise<Handle> next;
-    AllReduceOptions options;
+    CollectiveRequest options;
     options.on_done = [&](const Status&) {
       next.set_value(communicators[rank]->all_reduce(second));
     };
@@ -396,7 +397,7 @@ TEST(Communicator, MayBeDroppedByItsOwnCallback) {
   std::vector<float> tensor(1000);
   std::promise<void> dropped;
   Communicator* const raw = communicator.get();
-  AllReduceOptions options;
+  CollectiveRequest options;
   options.on_done = [&, held = std::move(communicator)](const Status&) mutable {
     held.reset();
     dropped.set_value();
@@ -412,7 +413,7 @@ TEST(Communicator, DroppedByACallbackReleasesItsMemoryAndTellsTheOthers) {
   auto large = std::make_unique<std::vector<float>>(8'000'000);
   std::vector<float> small(10);
   std::promise<void> dropped;
-  AllReduceOptions options;
+  CollectiveRequest options;
   options.on_done = [&](const Status&) {
     communicators[0].reset();
     std::fill(large->begin(), large->end(), NAN);

@@ -118,7 +118,7 @@ TEST(ComparedDigests, WorkWithManyOperationsInFlight) {
     for (std::size_t i = 0; i < 40; ++i) tensors.push_back(tensor_of(rank, i, 97 * i));
     std::vector<Handle> handles;
     std::atomic<std::size_t> called{0};
-    AllReduceOptions counting;
+    CollectiveRequest counting;
     counting.on_done = [&](const Status&) { ++called; };
     for (auto& tensor : tensors)
       handles.push_back(communicators[rank]->all_reduce(tensor, counting));

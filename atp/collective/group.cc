@@ -105,8 +105,7 @@ bool Group::Impl::takes_communicator(const CollectiveRequest& request) const {
   if (is_barrier || is_transfer(request.call)) return false;
   if (communicator_->world_size() == 1) return false;
   if (communicator_->in_host_memory()) return true;
-  return request.call == Collective::kAllReduce && data_type_of(request.kind) &&
-         wire_reduction_of(request.reduction);
+  return request.call == Collective::kAllReduce && has_rule(request.kind, request.reduction);
 }
 
 void Group::Impl::share_failure() {

@@ -107,30 +107,31 @@ Result<std::unique_ptr<LeaderUplink>> LeaderUplink::connect(const CommunicatorOp
 
 Result<bool> LeaderUplink::agree(bool mine, const CommunicatorOptions& options) {
   const auto against = std::make_shared<std::int32_t>(mine ? 0 : 1);
-  const Values values{reinterpret_cast<std::byte*>(against.get()), 1, DataType::kInt32};
-  const AllReduceOptions asked{
-      .reduction = Reduction::kMax,
+  const CollectiveRequest asked{
+      .reduction = ElementReduction::kMax,
       .timeout = left_to_join(options),
       .on_done = [against](const Status&) {},  // after an interruption, too, it writes there
   };
-  const Status ended =
-      communicator_->all_reduce(values, asked).wait_or_interrupted(options.interruption);
+  const Status ended = communicator_
+                           ->all_reduce(std::as_writable_bytes(std::span(against.get(), 1)),
+                                        ElementKind::kInt32, asked)
+                           .wait_or_interrupted(options.interruption);
   if (!ended) return Error{communicator_->failure().value_or(ended.error().message)};
   return *against == 0;
 }
 
 void LeaderUplink::combine(const Words& words, std::function<void(bool)> ended) {
-  const Values values{reinterpret_cast<std::byte*>(words.at), words.count, DataType::kInt32};
-  AllReduceOptions options{.reduction = words.reduction,
-                           .tag = words.tag,
-                           .part_of = words.of,
-                           .timeout = words.timeout,
-                           .timeout_is_total = false};
+  CollectiveRequest options{.reduction = element_reduction_of(words.reduction),
+                            .tag = words.tag,
+                            .timeout = words.timeout,
+                            .timeout_is_total = false,
+                            .part_of = words.of};
   options.on_done = [this, ended = std::move(ended)](const Status& status) {
     if (!status) note(communicator_->failure().value_or(status.error().message));
     ended(status.ok());
   };
-  communicator_->all_reduce(values, options);
+  communicator_->all_reduce(std::as_writable_bytes(std::span(words.at, words.count)),
+                            ElementKind::kInt32, std::move(options));
 }
 
 void LeaderUplink::note(const std::string& failure) {

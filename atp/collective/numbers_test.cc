@@ -50,7 +50,8 @@ class WholeNumbers {
     return element::with_float(
         type_, [&](auto of) { return double{decltype(of)::load(bytes_.data() + size() * i)}; });
   }
-  Values values() { return {bytes_.data(), bytes_.size() / size(), type_}; }
+  Bytes bytes() { return bytes_; }
+  ElementKind kind() const { return kind_of(type_); }
 
  private:
   std::size_t size() const { return bytes_of(type_); }
@@ -96,8 +97,11 @@ TEST_P(EveryFormat, CarriesEveryTypeAndReductionItSupports) {
         if (!check_kind({type, reduction}, GetParam(), {}, kRanks).ok()) continue;
         in_parallel(kRanks, [&](std::size_t rank) {
           WholeNumbers tensor(type, rank, count);
-          const AllReduceOptions options{.reduction = reduction};
-          ASSERT_EQ(message(communicators[rank]->all_reduce(tensor.values(), options).wait()), "");
+          const CollectiveRequest options{.reduction = element_reduction_of(reduction)};
+          ASSERT_EQ(
+              message(
+                  communicators[rank]->all_reduce(tensor.bytes(), tensor.kind(), options).wait()),
+              "");
           for (std::size_t i = 0; i < count; ++i) {
             ASSERT_EQ(tensor.load(i), expected(reduction, i))
                 << name_of(reduction) << " of " << name_of(type) << ", value " << i;
@@ -178,7 +182,7 @@ TEST(Segments, AreCutForSeveralServersWithoutCuttingABlock) {
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(200'000, 0x1p-20F);
     std::fill(tensor.begin(), tensor.begin() + 100'100, 0x1p20F);
-    const AllReduceOptions segments{.segments = {100'100, 99'900}};
+    const CollectiveRequest segments{.segments = {100'100, 99'900}};
     EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, segments).wait()), "");
     for (std::size_t i = 0; i < tensor.size(); ++i) {
       ASSERT_EQ(tensor[i], i < 100'100 ? 0x1p22F : 0x1p-18F) << i;
@@ -224,7 +228,10 @@ TEST(OneRank, HasItsResultAtOnceAndSendsNothing) {
     std::vector<float> tensor(kLarge, 1e-30F);
     tensor[7] = 1e30F;
     const std::vector<float> before = tensor;
-    EXPECT_EQ(message(communicators[0]->all_reduce(tensor, {.reduction = reduction}).wait()), "");
+    EXPECT_EQ(message(communicators[0]
+                          ->all_reduce(tensor, {.reduction = element_reduction_of(reduction)})
+                          .wait()),
+              "");
     EXPECT_EQ(tensor, before);
   }
   for (const auto& [name, value] : communicators[0]->counters()) {
@@ -238,11 +245,11 @@ TEST(Refusals, InvalidOperationsLeaveTheJobIntact) {
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
     Communicator& communicator = *communicators[rank];
-    const auto refusal = [&](DataType type, const AllReduceOptions& options) {
+    const auto refusal = [&](DataType type, const CollectiveRequest& options) {
       WholeNumbers tensor(type, rank, 10);
-      return message(communicator.all_reduce(tensor.values(), options).wait());
+      return message(communicator.all_reduce(tensor.bytes(), tensor.kind(), options).wait());
     };
-    EXPECT_THAT(refusal(DataType::kInt32, {.reduction = Reduction::kAverage}),
+    EXPECT_THAT(refusal(DataType::kInt32, {.reduction = ElementReduction::kAverage}),
                 AllOf(HasSubstr("all_reduce #0 (10 values)"), HasSubstr("int32 has no average")));
     EXPECT_THAT(refusal(DataType::kFloat32, {.format = NumberFormat::kFixed}),
                 HasSubstr("a fixed scale is a choice for the whole job"));
@@ -270,7 +277,7 @@ TEST(Disagreement, OnTheWireOfAnOperationIsReportedToEveryRank) {
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(kLarge, 1);
-    AllReduceOptions options;
+    CollectiveRequest options;
     if (rank == 2) options.format = NumberFormat::kBlocksInt16;
     const std::string own = rank == 2 ? "rank 2's was the sum of 3,000 float32 values in "
                                         "blocks of int16"
@@ -285,11 +292,11 @@ TEST(Disagreement, OnTypeReductionOrSegmentsIsReportedToEveryRank) {
   struct Case {
     const char* what;
     DataType type;
-    AllReduceOptions options;
+    CollectiveRequest options;
   };
   const Case cases[] = {
       {"type", DataType::kBFloat16, {}},
-      {"reduction", DataType::kFloat32, {.reduction = Reduction::kAverage}},
+      {"reduction", DataType::kFloat32, {.reduction = ElementReduction::kAverage}},
       {"segments", DataType::kFloat32, {.segments = {1000, 2000}}},
   };
   for (const Case& c : cases) {
@@ -297,9 +304,10 @@ TEST(Disagreement, OnTypeReductionOrSegmentsIsReportedToEveryRank) {
     const Communicators communicators = join_all(cluster);
     in_parallel(2, [&](std::size_t rank) {
       WholeNumbers tensor(rank == 0 ? DataType::kFloat32 : c.type, rank, kLarge);
-      const AllReduceOptions options = rank == 0 ? AllReduceOptions{} : c.options;
-      EXPECT_THAT(message(communicators[rank]->all_reduce(tensor.values(), options).wait()),
-                  HasSubstr("a different operation"))
+      const CollectiveRequest options = rank == 0 ? CollectiveRequest{} : c.options;
+      EXPECT_THAT(
+          message(communicators[rank]->all_reduce(tensor.bytes(), tensor.kind(), options).wait()),
+          HasSubstr("a different operation"))
           << c.what;
     });
   }
@@ -312,8 +320,8 @@ TEST(Disagreement, OnWhetherThereAreExponentsEndsInBoundedTimeAndShowsBothSides)
   const Communicators communicators = join_all(cluster);
   in_parallel(2, [&](std::size_t rank) {
     std::vector<float> tensor(kLarge, 1);
-    AllReduceOptions options{.timeout = 2s};
-    if (rank == 1) options.reduction = Reduction::kMax;
+    CollectiveRequest options{.timeout = 2s};
+    if (rank == 1) options.reduction = ElementReduction::kMax;
     EXPECT_THAT(message(communicators[rank]->all_reduce(tensor, options).wait()),
                 HasSubstr(rank == 0 ? "the sum of 3,000 float32 values in blocks of int32"
                                     : "the maximum of 3,000 float32 values"));

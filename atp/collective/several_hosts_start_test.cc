@@ -95,8 +95,12 @@ const HeldUp kHeldUp[] = {
        std::this_thread::sleep_for(kLate);
        const auto leader = other_leader(options);
        std::int32_t against = 1;
-       const Values values{reinterpret_cast<std::byte*>(&against), 1, DataType::kInt32};
-       EXPECT_EQ(message(leader->all_reduce(values, {.reduction = Reduction::kMax}).wait()), "");
+       EXPECT_EQ(
+           message(leader
+                       ->all_reduce(std::as_writable_bytes(std::span(&against, 1)),
+                                    ElementKind::kInt32, {.reduction = ElementReduction::kMax})
+                       .wait()),
+           "");
        wait();
      },
      "ranks 2 and 3 have not joined within 4 s"},

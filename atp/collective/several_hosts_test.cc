@@ -161,7 +161,7 @@ TEST(SeveralHosts, CarryOutManyOperationsInFlightOverTwoServers) {
     std::mutex mutex;
     std::vector<Handle> handles;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      AllReduceOptions each{.here = i % 9 == rank};
+      CollectiveRequest each{.here = i % 9 == rank};
       each.on_done = [&, i](const Status&) {
         const std::lock_guard lock(mutex);
         ended.push_back(i);
@@ -193,13 +193,13 @@ TEST(SeveralHosts, AreToldWhichRankCallsAnotherOperation) {
   struct Case {
     std::size_t from;  // this rank and those after it
     std::size_t count;
-    AllReduceOptions options;
+    CollectiveRequest options;
   };
   const Case cases[] = {
       {2, 3001, {}},
       {2, 100'000, {}},
-      {2, 3000, {.reduction = Reduction::kMax}},
-      {2, 3000, {.reduction = Reduction::kAverage}},
+      {2, 3000, {.reduction = ElementReduction::kMax}},
+      {2, 3000, {.reduction = ElementReduction::kAverage}},
       {2, 3000, {.format = NumberFormat::kBlocksInt16}},
       {2, 3000, {.segments = {1000, 2000}}},
       {2, 3000, {.tag = 7}},
@@ -215,11 +215,11 @@ TEST(SeveralHosts, AreToldWhichRankCallsAnotherOperation) {
     for (auto& each : options) each.operation_timeout = seconds(2);
     const auto errors = errors_of(options, [&](Communicator& communicator, std::size_t rank) {
       std::vector<float> tensor(rank >= c.from ? c.count : 3000, 1);
-      return communicator.all_reduce(tensor, rank >= c.from ? c.options : AllReduceOptions{})
+      return communicator.all_reduce(tensor, rank >= c.from ? c.options : CollectiveRequest{})
           .wait();
     });
     // Operations in different formats never meet; then each rank reports its own.
-    const bool meets = is_sum(c.options.reduction);
+    const bool meets = c.options.reduction != ElementReduction::kMax;
     for (std::size_t rank = 0; rank < errors.size(); ++rank) {
       const bool is_there = rank >= c.from;
       EXPECT_THAT(errors[rank], HasSubstr(meets ? "a different operation" : "has not contributed"));

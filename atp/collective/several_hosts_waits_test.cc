@@ -93,7 +93,8 @@ void expect_named(const Row& row, Reduction reduction) {
     EXPECT_EQ(message(hosts[rank]->all_reduce(tensor).wait()), "");
     if (row.late.count(rank) > 0) std::this_thread::sleep_for(milliseconds(2600));
     // Callers that drive the engine themselves, and those that leave it to its thread.
-    const AllReduceOptions asked{.reduction = reduction, .here = rank % 2 == 0};
+    const CollectiveRequest asked{.reduction = element_reduction_of(reduction),
+                                  .here = rank % 2 == 0};
     EXPECT_EQ(message(hosts[rank]->all_reduce(tensor, asked).wait()), "");
   });
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -58,7 +58,7 @@ TEST_F(ShardedCluster, SpreadsTensorsOverAllServers) {
     std::vector<std::vector<float>> tensors;
     std::vector<Handle> handles;
     std::atomic<std::size_t> called{0};
-    AllReduceOptions with_callback;
+    CollectiveRequest with_callback;
     with_callback.on_done = [&](const Status& status) {
       EXPECT_TRUE(status.ok());
       ++called;
@@ -122,7 +122,7 @@ TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
   const Communicators communicators = join_all();
   std::vector<std::vector<float>> tensors(9, std::vector<float>(50'000));
   std::atomic<std::size_t> called{0};
-  AllReduceOptions options;
+  CollectiveRequest options;
   options.on_done = [&](const Status& status) {
     EXPECT_FALSE(status.ok()) << "no other rank takes part";
     communicators[0]->abort("a callback aborts");
@@ -144,7 +144,7 @@ TEST_F(ShardedCluster, ShutdownWaitsForOperationsThatCallbacksSubmitToAnyServer)
     tensors.reserve(kChain);
     for (std::size_t i = 0; i < kChain; ++i) tensors.push_back(tensor_of(rank, i, 1000 + i));
     std::function<void(std::size_t)> submit = [&](std::size_t i) {
-      AllReduceOptions options;
+      CollectiveRequest options;
       options.on_done = [&submit, i](const Status& status) {
         EXPECT_EQ(message(status), "");
         if (i + 1 < kChain) submit(i + 1);

@@ -66,7 +66,7 @@ std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, co
   const std::vector<std::byte> before = values;
   CollectiveRequest request{.call = Collective::kReduceScatter,
                             .kind = kind_of(task.type),
-                            .reduction = element_reduction_of(task.options.reduction),
+                            .reduction = task.options.reduction,
                             .here = task.options.here};
   const std::size_t block = task.count / ranks * bytes_of(task.type);
   *begin = block * rank;
@@ -104,7 +104,7 @@ std::vector<float> sums_in_order(const Task& task, std::size_t ranks) {
   }
   std::vector<std::byte> rounded(task.count * bytes_of(task.type));
   const float divisor =
-      task.options.reduction == Reduction::kAverage ? static_cast<float>(ranks) : 1;
+      task.options.reduction == ElementReduction::kAverage ? static_cast<float>(ranks) : 1;
   element::with_float(task.type, [&](auto of) {
     for (std::size_t i = 0; i < sums.size(); ++i) {
       decltype(of)::store(rounded.data() + bytes_of(task.type) * i, sums[i] / divisor);
@@ -178,7 +178,7 @@ TEST(ShmTransport, CarriesOutManyOperationsInFlightInOrder) {
     std::mutex mutex;
     std::vector<Handle> handles;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      AllReduceOptions each{.here = i % 9 == 8};
+      CollectiveRequest each{.here = i % 9 == 8};
       each.on_done = [&, i](const Status&) {
         const std::lock_guard lock(mutex);
         ended.push_back(i);
@@ -199,7 +199,7 @@ TEST(ShmTransport, CarriesAnOperationOutOnTheCallersThreadIfItWaits) {
   in_parallel(2, [&](std::size_t rank) {
     std::thread::id told;
     std::vector<float> tensor(1000, 1);
-    AllReduceOptions here{.here = true};
+    CollectiveRequest here{.here = true};
     here.on_done = [&](const Status&) { told = std::this_thread::get_id(); };
     const Handle handle = communicators[rank]->all_reduce(tensor, here);
     EXPECT_TRUE(handle.done());
@@ -216,7 +216,7 @@ TEST(ShmTransport, ServesThreadsThatSumAtTheSameTime) {
   in_parallel(4, [&](std::size_t thread) {
     for (std::size_t i = 0; i < kSums; ++i) {
       std::vector<float> tensor(500, 3);
-      const AllReduceOptions options{.here = i % 2 == thread / 2};
+      const CollectiveRequest options{.here = i % 2 == thread / 2};
       ASSERT_EQ(message(communicators[thread % 2]->all_reduce(tensor, options).wait()), "");
       ASSERT_EQ(tensor[499], 6);
     }
@@ -345,13 +345,13 @@ TEST(ShmTransport, NamesTheCollectiveThatAnotherRankHasNotCalled) {
 TEST(ShmTransport, NamesARankThatCallsAnotherOperation) {
   struct Case {
     std::size_t count;
-    AllReduceOptions options;
+    CollectiveRequest options;
     const char* said;
   };
   const Case cases[] = {
       {3001, {}, "3,001 values"},
       {100'000, {}, "100,000 values"},
-      {3000, {.reduction = Reduction::kMax}, "the maximum of 3,000 float32 values"},
+      {3000, {.reduction = ElementReduction::kMax}, "the maximum of 3,000 float32 values"},
       {3000, {.format = NumberFormat::kBlocksInt16}, "in blocks of int16"},
       {3000, {.segments = {1000, 2000}}, "a different operation"},
       {3000, {.tag = 7}, "a different operation"},
@@ -361,7 +361,7 @@ TEST(ShmTransport, NamesARankThatCallsAnotherOperation) {
     std::vector<std::string> errors(3);
     in_parallel(3, [&](std::size_t rank) {
       std::vector<float> tensor(rank == 1 ? c.count : 3000, 1);
-      const AllReduceOptions options = rank == 1 ? c.options : AllReduceOptions{};
+      const CollectiveRequest options = rank == 1 ? c.options : CollectiveRequest{};
       errors[rank] = message(communicators[rank]->all_reduce(tensor, options).wait());
     });
     for (const std::string& error : errors) {
@@ -377,7 +377,7 @@ TEST(ShmTransport, NamesARankThatHasNotCalledAtTheDeadline) {
   in_parallel(3, [&](std::size_t rank) {
     std::vector<float> tensor(1000, 1);
     if (rank == 2) others.wait();
-    const AllReduceOptions options{.timeout = seconds(2), .here = rank == 0};
+    const CollectiveRequest options{.timeout = seconds(2), .here = rank == 0};
     const std::string error = message(communicators[rank]->all_reduce(tensor, options).wait());
     if (rank != 2) others.count_down();
     EXPECT_THAT(error, AllOf(HasSubstr("not ended within its timeout of 2 s: rank 2 (process "),

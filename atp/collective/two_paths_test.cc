@@ -85,14 +85,14 @@ Outcome outcome_at(Communicator& communicator, std::size_t rank) {
       for (float& value : tensors.back()) value *= 0.3F;  // not a multiple of any unit
     }
     for (auto& tensor : tensors) {
-      AllReduceOptions options;
+      CollectiveRequest options;
       if (tensor.size() == 7000) options.segments = {1000, 0, 6000};
-      if (tensor.size() == 900) options.reduction = Reduction::kAverage;
+      if (tensor.size() == 900) options.reduction = ElementReduction::kAverage;
       handles.push_back(communicator.all_reduce(tensor, options));
     }
-    handles.push_back(communicator.all_reduce(
-        {reinterpret_cast<std::byte*>(numbers.data()), numbers.size(), DataType::kInt32},
-        {.reduction = Reduction::kMax}));
+    handles.push_back(communicator.all_reduce(std::as_writable_bytes(std::span(numbers)),
+                                              ElementKind::kInt32,
+                                              {.reduction = ElementReduction::kMax}));
     for (Handle& handle : handles) EXPECT_EQ(message(handle.wait()), "");
     EXPECT_EQ(numbers, std::vector<std::int32_t>(100, static_cast<std::int32_t>(2 + round)));
     for (auto& tensor : tensors) outcome.sums.push_back(std::move(tensor));

@@ -189,7 +189,7 @@ std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t
                                                  const MaybeInterruption& interruption) {
   const auto zeros = std::make_shared<std::vector<float>>(values);
   return shortest_of(rounds, timeout, [&](std::chrono::milliseconds left) {
-    const AllReduceOptions asked{
+    const CollectiveRequest asked{
         .timeout = left,
         .is_probe = true,
         .on_done = [zeros](const Status&) {},  // it goes on after an interruption

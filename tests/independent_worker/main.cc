@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -22,7 +21,7 @@ namespace {
 
 struct Step {
   atp::DataType type = atp::DataType::kFloat32;
-  atp::AllReduceOptions options;
+  atp::CollectiveRequest options;
   std::vector<char> bytes;
   std::string name;  // of its files, without in or out
 };
@@ -39,10 +38,10 @@ std::vector<Step> read_plan(const std::filesystem::path& folder, int rank) {
     step.type = type == "float32"   ? atp::DataType::kFloat32
                 : type == "float16" ? atp::DataType::kFloat16
                                     : atp::DataType::kInt32;
-    step.options.reduction = reduction == "sum"   ? atp::Reduction::kSum
-                             : reduction == "avg" ? atp::Reduction::kAverage
-                             : reduction == "max" ? atp::Reduction::kMax
-                                                  : atp::Reduction::kMin;
+    step.options.reduction = reduction == "sum"   ? atp::ElementReduction::kSum
+                             : reduction == "avg" ? atp::ElementReduction::kAverage
+                             : reduction == "max" ? atp::ElementReduction::kMax
+                                                  : atp::ElementReduction::kMin;
     step.options.segments.assign(std::istream_iterator<std::size_t>(words), {});
     step.name = std::to_string(steps.size()) + "." + std::to_string(rank);
     std::ifstream in(folder / (step.name + ".in"), std::ios::binary);
@@ -72,10 +71,8 @@ int main(int argc, char** argv) {
   std::vector<atp::Handle> handles;
   handles.reserve(steps.size());
   for (Step& step : steps) {
-    const std::vector<std::size_t>& segments = step.options.segments;
-    const std::size_t count = std::accumulate(segments.begin(), segments.end(), std::size_t{0});
-    const atp::Values values{reinterpret_cast<std::byte*>(step.bytes.data()), count, step.type};
-    handles.push_back(communicator.all_reduce(values, step.options));
+    handles.push_back(communicator.all_reduce(std::as_writable_bytes(std::span(step.bytes)),
+                                              atp::kind_of(step.type), step.options));
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const atp::Status status = handles[i].wait();

@@ -40,16 +40,15 @@ double Bench::bus_factor() const {
   return 2 * (n - 1) / n;
 }
 
-void Bench::all_reduce(const Values& values, Reduction reduction) {
+void Bench::all_reduce(Bytes tensor, ElementKind kind, ElementReduction reduction) {
   const Status result =
-      communicator_.all_reduce(values, {.reduction = reduction, .here = true}).wait();
+      communicator_.all_reduce(tensor, kind, {.reduction = reduction, .here = true}).wait();
   if (!result) throw CommandError(result.error().message);
 }
 
 void Bench::sum(NumberGather& numbers) {
   const auto words = numbers.words();
-  all_reduce({reinterpret_cast<std::byte*>(words.data()), words.size(), DataType::kInt32},
-             Reduction::kSum);
+  all_reduce(std::as_writable_bytes(std::span(words)), ElementKind::kInt32, ElementReduction::kSum);
 }
 
 void Bench::print_counters() const {
@@ -67,8 +66,8 @@ std::uint64_t Bench::run_once(std::vector<std::byte>& data, std::uint64_t& wrong
   NumberGather barrier(1, 1);
   sum(barrier);
   const auto start = std::chrono::steady_clock::now();
-  all_reduce({data.data(), data.size() / bytes_of(type_), type_},
-             options_.average ? Reduction::kAverage : Reduction::kSum);
+  all_reduce(data, kind_of(type_),
+             options_.average ? ElementReduction::kAverage : ElementReduction::kSum);
   const auto took = std::chrono::steady_clock::now() - start;
   if (options_.digest) digest_.add(seed_ - 1, type_, data);
   wrong += pattern.count_wrong(data, options_.average);

@@ -44,7 +44,7 @@ class Bench {
  private:
   Measurement measure(std::uint64_t bytes);
   std::uint64_t run_once(std::vector<std::byte>& data, std::uint64_t& wrong);
-  void all_reduce(const Values& values, Reduction reduction);
+  void all_reduce(Bytes tensor, ElementKind kind, ElementReduction reduction);
   void sum(NumberGather& numbers);
   void print_header(const CommunicatorOptions& job) const;
   std::string path_text(const CommunicatorOptions& job) const;

@@ -60,6 +60,9 @@ constexpr std::optional<DataType> data_type_of(ElementKind kind) {
     default: return std::nullopt;
   }
 }
+constexpr bool is_sum(ElementReduction reduction) {
+  return reduction == ElementReduction::kSum || reduction == ElementReduction::kAverage;
+}
 constexpr std::optional<Reduction> wire_reduction_of(ElementReduction reduction) {
   switch (reduction) {
     case ElementReduction::kSum: return Reduction::kSum;

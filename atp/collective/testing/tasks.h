@@ -48,12 +48,12 @@ struct Task {
   DataType type = DataType::kFloat32;
   std::size_t count = 0;
   bool with_specials = false;
-  AllReduceOptions options;
+  CollectiveRequest options;
 };
 
 inline std::string text_of(const Task& task) {
-  return std::string(name_of(task.options.reduction)) + " of " + std::to_string(task.count) + " " +
-         name_of(task.type) + (task.with_specials ? " with NaN and infinities" : "") +
+  return std::string(to_string(task.options.reduction)) + " of " + std::to_string(task.count) +
+         " " + name_of(task.type) + (task.with_specials ? " with NaN and infinities" : "") +
          (task.options.segments.empty() ? "" : " in segments");
 }
 
@@ -75,7 +75,7 @@ inline std::vector<Task> tasks_of(NumberFormat format, std::size_t ranks) {
            {Reduction::kSum, Reduction::kAverage, Reduction::kMax, Reduction::kMin}) {
         if (!check_kind({type, reduction}, format, {}, ranks).ok()) continue;
         for (const bool specials : {false, true}) {
-          Task task{type, count, specials, {.reduction = reduction}};
+          Task task{type, count, specials, {.reduction = element_reduction_of(reduction)}};
           tasks.push_back(task);
           if (count < 3000) continue;
           task.options.segments = {7, 1000, 0, count - 1007};
@@ -90,8 +90,8 @@ inline std::vector<Task> tasks_of(NumberFormat format, std::size_t ranks) {
 inline std::vector<std::byte> result_of(Communicator& communicator, std::size_t rank,
                                         const Task& task) {
   std::vector<std::byte> bytes = values_for(task.type, rank, task.count, task.with_specials);
-  const Values values{bytes.data(), task.count, task.type};
-  EXPECT_EQ(message(communicator.all_reduce(values, task.options).wait()), "") << text_of(task);
+  EXPECT_EQ(message(communicator.all_reduce(bytes, kind_of(task.type), task.options).wait()), "")
+      << text_of(task);
   return bytes;
 }
 
