@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.optimizers import refuse_optimizers_of_whole_matrices
 from atp.tensor_parallel.randomness import Randomness
 from atp.tensor_parallel.request import Request, request_of
 from atp.tensor_parallel.torchs_norm import replace_torchs_norm
@@ -181,6 +182,7 @@ def _make(request: Request, options: Any) -> Mesh:
     _current.append(mesh)
     refuse_wrappers_of_pieces()
     replace_torchs_norm()
+    refuse_optimizers_of_whole_matrices()
     return mesh
 
 
