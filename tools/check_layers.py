@@ -126,6 +126,7 @@ ALLOWED = {
         "atp/collective/recorder",
         "atp/config/text",
         "atp/cli/command",
+        "atp/cli/status",
     ],
     "atp/cli/doctor": [
         "atp/base",

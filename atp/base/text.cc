@@ -9,20 +9,20 @@ namespace {
 constexpr std::size_t kMaxItems = 8;
 
 struct Run {
-  Rank first;
-  Rank last;
+  std::size_t first;
+  std::size_t last;
 };
 
 // Joins three or more consecutive ranks into a run ("0 to 2"); two stay separate ("0 and 1").
-std::vector<Run> runs_of(const RankSet& ranks) {
+std::vector<Run> runs_of(const std::vector<std::size_t>& ranks) {
   std::vector<Run> runs;
-  ranks.for_each([&](Rank rank) {
+  for (const std::size_t rank : ranks) {
     if (!runs.empty() && runs.back().last + 1 == rank) {
       runs.back().last = rank;
     } else {
       runs.push_back({rank, rank});
     }
-  });
+  }
   std::vector<Run> split;
   for (const Run& run : runs) {
     if (run.last == run.first + 1) {
@@ -65,6 +65,12 @@ std::string overdue_text(Duration time_out) {
 }
 
 std::string ranks_text(const RankSet& ranks) {
+  std::vector<std::size_t> list;
+  ranks.for_each([&](Rank rank) { list.push_back(rank); });
+  return ranks_text(list);
+}
+
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
   const std::vector<Run> runs = runs_of(ranks);
   if (runs.empty()) return "no rank";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -76,7 +82,7 @@ std::string ranks_text(const RankSet& ranks) {
     }
     if (i > 0) text += last ? " and " : ", ";
     text += run_text(runs[i]);
-    told += static_cast<std::size_t>(runs[i].last - runs[i].first + 1);
+    told += runs[i].last - runs[i].first + 1;
   }
   return text;
 }

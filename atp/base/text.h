@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
@@ -21,5 +23,6 @@ std::string overdue_text(Duration time_out);
 // "rank 3", "ranks 2 and 3", "ranks 0, 1 and 7", "ranks 0 to 5 and 9". A long list ends in
 // "and 12 others".
 std::string ranks_text(const RankSet& ranks);
+std::string ranks_text(const std::vector<std::size_t>& ranks);  // in ascending order
 
 }  // namespace atp

@@ -51,12 +51,12 @@ def test_nodes_name_the_job_and_the_ranks_that_it_waits_for(cluster):
     cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
     ranks[2].signal(signal.SIGSTOP)
     for node in nodes:
-        cluster.wait_until(lambda n=node: "has waited" in n.output(), "the line", SECONDS)
+        cluster.wait_until(lambda n=node: "waits for rank 2" in n.output(), "the line", SECONDS)
     ranks[2].signal(signal.SIGCONT)
     for node in nodes:
         cluster.wait_until(lambda n=node: "no longer waits" in n.output(), "the end", SECONDS)
         entries = parsed(node.output())
-        for words in ("has waited", "no longer waits"):
+        for words in ("waits for", "no longer waits"):
             for entry in about(entries, words):
                 assert (entry["job"], entry["incarnation"]) == (cluster.job, 1)
                 assert entry["ranks"] == [2]
@@ -89,7 +89,7 @@ def test_the_line_that_the_page_shows_has_these_keys():
     )
     assert set(example) == ALWAYS | {"job", "incarnation", "ranks"}
     assert re.fullmatch(
-        rf"job 7 has waited 1 s for rank 2 \(10\.0\.1\.2\){OPERATION}", example["message"]
+        rf"job 7 waits for rank 2 \(10\.0\.1\.2\){OPERATION}: 1 s so far", example["message"]
     )
     page = (REPOSITORY / "docs" / "operate" / "operations.md").read_text()
     assert all(f"`{key}`" in page for key in example)

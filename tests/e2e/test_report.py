@@ -61,7 +61,7 @@ def findings(report, folder, code=1):
 
 def test_a_healthy_job_is_found_healthy_and_runs_on(cluster, written, running, report):
     said = report(written, code=0)
-    assert f"job {cluster.job}/" in said and "files of ranks 0, 1 and 2; one host" in said
+    assert f"job {cluster.job}/" in said and "files of ranks 0 to 2; one host" in said
     assert "No failure, no mismatch, and no rank that others wait for." in said
     assert all(rank.running() for rank in running)
 

@@ -187,7 +187,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         return status(cluster, address).stdout
 
     page = "docs/operate/status.md"
-    stuck, late = shown(page, "job 7 has waited"), shown(page, "job 7: straggler rank 2")
+    stuck, late = shown(page, "job 7 waits for"), shown(page, "job 7: straggler rank 2")
     table = shown(page, "$ atp status").partition("\n")[2]
     before, dropped = table.rstrip("\n").rsplit("\n", 1)
     assert printed() == f"{before}\n{stuck}{late}{dropped}\n"

@@ -87,7 +87,7 @@ def test_a_frozen_rank_is_named_and_its_return_is_shown(cluster, view, ranks):
     assert now["jobs"][0]["waits_in"].startswith("all_reduce #")
     assert now["jobs"][0]["ranks"][1]["state"] == "stuck"
     ranks[1].signal(signal.SIGCONT)
-    view.wait_for_event(f"job {cluster.job} continues")
+    view.wait_for_event(f"job {cluster.job} no longer waits for rank 1")
 
 
 def test_a_dead_switch_is_named_with_the_ranks_that_left_it(cluster, view, ranks):

@@ -156,7 +156,7 @@ def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browse
     time.sleep(3)
     picture(browser, "rank-frozen", tmp_path)
     ranks[2].signal(signal.SIGCONT)
-    page.wait_for_news("job 7 continues")
+    page.wait_for_news("job 7 no longer waits")
 
     racks.nodes["switch-b"].kill()
     page.wait_for_news(f"switch-b ({HOSTS['switch-b']}:{racks.port}) is dead: Connection refused")

@@ -39,18 +39,18 @@ def doctor(network, port=5500):
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.stdout, result.stderr
     findings = json.loads(result.stdout)["findings"]
-    assert {one["check"] for one in findings} >= OF_THE_MACHINE | {"route"}
-    wrong = [one for one in findings if one["verdict"] != "ok"]
+    assert {one["kind"] for one in findings} >= OF_THE_MACHINE | {"route"}
+    wrong = [one for one in findings if one["severity"] != "good"]
     for one in wrong:
         assert one["expected"] and one["fix"], one
-    own = [one for one in wrong if one["check"] in OF_THE_MACHINE and one["node"] is None]
+    own = [one for one in wrong if one["kind"] in OF_THE_MACHINE and not one["node"]]
     return result.returncode, [one for one in wrong if one not in own]
 
 
 def the_one_error(network, check, port=5500):
     code, findings = doctor(network, port)
     assert code == 1
-    assert [(one["check"], one["verdict"]) for one in findings] == [(check, "error")]
+    assert [(one["kind"], one["severity"]) for one in findings] == [(check, "bad")]
     assert findings[0]["node"] == f"{network['server'].address}:{port}"
     return findings[0]
 
@@ -95,14 +95,14 @@ servers: [server]
         verdicts = {}
         for one in json.loads(result.stdout)["findings"]:
             if one["node"]:
-                verdicts.setdefault(one["node"], set()).add((one["check"], one["verdict"]))
+                verdicts.setdefault(one["node"], set()).add((one["kind"], one["severity"]))
         return result.returncode, verdicts
 
     code, verdicts = check()
     assert code == 1
     assert list(verdicts) == [f"{server}:5501", f"{server}:5500"]
-    assert ("answer", "error") in verdicts[f"{server}:5501"]
-    assert ("answer", "ok") in verdicts[f"{server}:5500"]
+    assert ("answer", "bad") in verdicts[f"{server}:5501"]
+    assert ("answer", "good") in verdicts[f"{server}:5500"]
     start(network, "server", "switch", 5501, "--upstream", server)
     assert check("--host", "worker")[0] == 0
     unknown = subprocess.run(
@@ -129,7 +129,7 @@ while True:
 @pytest.mark.parametrize(
     "seconds, verdict, words",
     [
-        (0, "ok", " ms"),
+        (0, "good", " ms"),
         (3, "warning", " ahead of this host's"),
         (-3, "warning", " behind this host's"),
     ],
@@ -141,19 +141,19 @@ def test_a_nodes_clock_that_differs_is_a_warning(make_network, seconds, verdict,
     network.wait_for_line(node, "listening on")
     command = network["worker"].command(network.atp, "doctor", f"{address}:5510", "--json")
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    findings = {one["check"]: one for one in json.loads(result.stdout)["findings"] if one["node"]}
-    assert findings["clock"]["verdict"] == verdict
-    assert words in findings["clock"]["found"]
+    findings = {one["kind"]: one for one in json.loads(result.stdout)["findings"] if one["node"]}
+    assert findings["clock"]["severity"] == verdict
+    assert words in findings["clock"]["text"]
 
 
 def test_nothing_listens(network):
-    assert "nothing listens" in the_one_error(network, "answer", 5509)["found"]
+    assert "nothing listens" in the_one_error(network, "answer", 5509)["text"]
 
 
 def test_a_firewall_drops_udp(network):
     firewall(network["server"], "input", "udp dport 5500 drop")
     finding = the_one_error(network, "answer")
-    assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["fix"]
+    assert "a firewall drops it" in finding["text"] and "UDP port 5500" in finding["fix"]
 
 
 def test_docs_operations_md_shows_the_output_for_a_firewall(network):
@@ -161,8 +161,8 @@ def test_docs_operations_md_shows_the_output_for_a_firewall(network):
     address = network["server"].address
     command = network["worker"].command(network.atp, "doctor", f"{address}:5500")
     said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
-    page = shown("docs/operate/operations.md", "error    answer").splitlines()
-    at = next(n for n, line in enumerate(said.splitlines()) if line.startswith("error    answer"))
+    page = shown("docs/operate/operations.md", "bad      answer").splitlines()
+    at = next(n for n, line in enumerate(said.splitlines()) if line.startswith("bad      answer"))
     printed = said.splitlines()[at : at + len(page)]
     # The address in the column before the answer is padded to the column's width.
     assert [line.split() for line in printed] == [
@@ -172,46 +172,46 @@ def test_docs_operations_md_shows_the_output_for_a_firewall(network):
 
 def test_a_firewall_rejects_udp_as_port_unreachable(network):
     firewall(network["server"], "input", "udp dport 5500 reject")
-    assert "a firewall rejects UDP" in the_one_error(network, "answer")["found"]
+    assert "a firewall rejects UDP" in the_one_error(network, "answer")["text"]
 
 
 def test_a_firewall_rejects_udp_as_prohibited(network):
     firewall(network["server"], "input", "udp dport 5500 reject with icmpx type admin-prohibited")
-    found = the_one_error(network, "answer")["found"]
+    found = the_one_error(network, "answer")["text"]
     assert f"a firewall at {network['server'].address} rejects packets to it" in found
 
 
 def test_the_firewall_is_this_hosts(network):
     firewall(network["worker"], "output", "udp dport 5500 drop")
-    assert "this host's own firewall" in the_one_error(network, "answer")["found"]
+    assert "this host's own firewall" in the_one_error(network, "answer")["text"]
 
 
 def test_the_node_is_stopped(network):
     for pid in network["server"].pids():
         os.kill(pid, signal.SIGSTOP)
     finding = the_one_error(network, "answer")
-    assert "it is stopped" in finding["found"] and "kill -CONT" in finding["fix"]
+    assert "it is stopped" in finding["text"] and "kill -CONT" in finding["fix"]
 
 
 def test_the_host_is_cut_off(network):
     network.set_link("server", "down")
     finding = the_one_error(network, "answer")
-    assert "no response from its host" in finding["found"] and "ping 10.77" in finding["fix"]
+    assert "no response from its host" in finding["text"] and "ping 10.77" in finding["fix"]
 
 
 def test_there_is_no_route(network):
     command = network["worker"].command(network.atp, "doctor", "192.0.2.1:5500", "--json")
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    (finding,) = [one for one in json.loads(result.stdout)["findings"] if one["verdict"] == "error"]
-    assert result.returncode == 1 and finding["check"] == "route"
-    assert "unreachable" in finding["found"] and "ip route get 192.0.2.1" in finding["fix"]
+    (finding,) = [one for one in json.loads(result.stdout)["findings"] if one["severity"] == "bad"]
+    assert result.returncode == 1 and finding["kind"] == "route"
+    assert "unreachable" in finding["text"] and "ip route get 192.0.2.1" in finding["fix"]
 
 
 def test_packets_are_lost(network):
     network["server"].drop(30)
     code, findings = doctor(network)
     assert code == 0
-    assert [(one["check"], one["verdict"]) for one in findings] == [
+    assert [(one["kind"], one["severity"]) for one in findings] == [
         ("answer", "warning"),
         ("bandwidth", "warning"),
     ]
@@ -223,15 +223,15 @@ def test_large_packets_vanish_silently(network):
     network.set_mtu(9000)
     firewall(network["server"], "input", "udp length > 1480 drop")
     finding = the_one_error(network, "mtu")
-    assert "packets of up to 1500 bytes arrive, larger ones vanish" in finding["found"]
+    assert "packets of up to 1500 bytes arrive, larger ones vanish" in finding["text"]
     assert "9000 bytes, the MTU of eth0" in finding["expected"]
 
 
 def test_packets_below_the_usual_least_mtu_vanish_silently(network):
     firewall(network["server"], "input", "udp length > 1180 drop")
     finding = the_one_error(network, "mtu")
-    assert "larger ones vanish" in finding["found"]
-    arrives = int(re.search(r"packets of up to (\d+) bytes arrive", finding["found"])[1])
+    assert "larger ones vanish" in finding["text"]
+    arrives = int(re.search(r"packets of up to (\d+) bytes arrive", finding["text"])[1])
     assert 1180 <= arrives <= 1200
 
 
@@ -247,7 +247,7 @@ def test_a_router_reports_that_packets_are_too_large(make_network):
     finding = the_one_error(network, "mtu")
     assert (
         "packets of up to 1500 bytes arrive, larger ones do not, according to a router"
-        in finding["found"]
+        in finding["text"]
     )
 
 
@@ -256,7 +256,7 @@ def test_the_bandwidth_does_not_exceed_the_narrowest_link(network):
     network["worker"].exec("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *shape)
     command = network["worker"].command(network.atp, "doctor", "10.77.0.1:5500", "--json")
     report = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
-    (found,) = [one["found"] for one in report["findings"] if one["check"] == "bandwidth"]
+    (found,) = [one["text"] for one in report["findings"] if one["kind"] == "bandwidth"]
     assert 0 < int(found.removeprefix("at least ").removesuffix(" Mbit/s")) < 120
 
 

@@ -154,7 +154,7 @@ def test_switches_name_the_ranks_own_operation_that_waits_for_a_host(cluster):
         time.sleep(0.05)
     os.kill(rank_process(cluster["b1"], 4), signal.SIGSTOP)
     # Between its sums of 1 MiB the benchmark agrees on whether to go on.
-    waits = re.compile(r"has waited .* in all_reduce #\d+ \((262,144|2) values\)\n")
+    waits = re.compile(r"waits for .* in all_reduce #\d+ \((262,144|2) values\): .* so far\n")
     end = time.monotonic() + 20
     said = {}
     while not said or not all(map(waits.search, said.values())):

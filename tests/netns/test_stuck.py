@@ -98,7 +98,7 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
         )
         operation = r"all_reduce #[0-9]+ \([0-9,]+ values\)"
         assert re.search(
-            rf"job 7 has waited [0-9.]+ s for {re.escape(name)} in {operation}\n", text
+            rf"job 7 waits for {re.escape(name)} in {operation}: [0-9.]+ s so far\n", text
         )
 
     mend()

@@ -3,12 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "atp/base/variables.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/machine.h"
 #include "atp/cli/doctor/findings.h"
@@ -31,7 +31,7 @@ constexpr const char* kDoctorExamples = R"(Examples:
       check the switches and servers that the file places on this host's routes
   atp doctor 10.0.0.9:5500 --json
       print the findings for programs
-Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong usage.)";
+Exit codes: 0 nothing is bad (there may be warnings), 1 something is bad, 2 wrong usage.)";
 
 struct DoctorOptions {
   std::string route;
@@ -51,8 +51,7 @@ std::string route_of_host(const DoctorOptions& options) {
 std::string route_of(const DoctorOptions& options) {
   if (!options.cluster_file.empty()) return route_of_host(options);
   if (!options.route.empty()) return options.route;
-  const char* variable = std::getenv("ATP_ROUTE");
-  if (variable != nullptr && *variable != '\0') return variable;
+  if (const auto given = value_of("ATP_ROUTE"); !given.empty()) return std::string(given);
   throw CommandError(
       "no route: list the switches and servers as HOST:PORT,…, or set ATP_ROUTE, or name a cluster "
       "file with --cluster FILE",
@@ -74,34 +73,22 @@ std::vector<Endpoint> nodes_of(const DoctorOptions& options) {
   return nodes;
 }
 
-void print(const std::vector<Finding>& findings) {
-  for (const Finding& finding : findings) {
-    fmt::print("{:<8} {:<15} {:<22} {}\n", to_string(finding.verdict), finding.check,
-               finding.node.empty() ? "this host" : finding.node, finding.found);
-    if (!finding.expected.empty()) fmt::print("{:<8} expected: {}\n", "", finding.expected);
-    if (!finding.fix.empty()) fmt::print("{:<8} fix: {}\n", "", finding.fix);
-  }
-}
-
 void print_json(const std::vector<Finding>& findings) {
-  using Json = nlohmann::ordered_json;
-  Json list = Json::array();
-  for (const Finding& finding : findings) {
-    list.push_back({{"verdict", to_string(finding.verdict)},
-                    {"check", finding.check},
-                    {"node", finding.node.empty() ? Json() : Json(finding.node)},
-                    {"found", finding.found},
-                    {"expected", finding.expected},
-                    {"fix", finding.fix}});
-  }
-  const Json document{{"verdict", to_string(worst_of(findings))}, {"findings", std::move(list)}};
+  nlohmann::ordered_json list;
+  for (const Finding& finding : findings) list.push_back(to_json(finding));
+  const nlohmann::ordered_json document{{"severity", to_string(worst_of(findings))},
+                                        {"findings", std::move(list)}};
   fmt::print("{}\n", document.dump(2));
 }
 
 void run_doctor(const DoctorOptions& options) {
   const std::vector<Finding> findings = findings_of(look_around(nodes_of(options)));
-  options.json ? print_json(findings) : print(findings);
-  if (worst_of(findings) == Verdict::kWrong) throw CommandEnd(kOperationFailed);
+  if (options.json) {
+    print_json(findings);
+  } else {
+    for (const Finding& finding : findings) fmt::print("{}", table_row(finding));
+  }
+  if (worst_of(findings) == Severity::kBad) throw CommandEnd(kOperationFailed);
 }
 
 }  // namespace

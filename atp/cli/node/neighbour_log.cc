@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "atp/base/text.h"
@@ -34,31 +35,24 @@ std::vector<std::string> UnreachableLog::lines() {
   return lines;
 }
 
-std::vector<SilentParent> silent_parents_of(const SwitchNode& node, Instant now) {
-  std::vector<SilentParent> silent;
+std::vector<Finding> silent_parents_of(const SwitchNode& node, Instant now, const JobNames& names) {
+  std::vector<Finding> silent;
   node.for_each_tree([&](const Tree& tree, const atp_share&) {
-    if (tree.parent_is_silent(now)) silent.push_back({tree.job(), tree.parent()});
+    if (!tree.parent_is_silent(now)) return;
+    const std::string parent = to_string(tree.parent());
+    const bool is_known = std::any_of(silent.begin(), silent.end(),
+                                      [&](const Finding& one) { return one.node == parent; });
+    if (is_known) return;
+    const JobName job = names.of(tree.job());
+    const std::string who = fmt::format("{}: {}, the next node above,", name_of(job), parent);
+    silent.push_back({.severity = Severity::kBad,
+                      .kind = "silent",
+                      .node = parent,
+                      .job = job,
+                      .text = who + " does not answer",
+                      .over = who + " answers again, or its job has ended"});
   });
   return silent;
-}
-
-std::vector<LogLine> ParentLog::lines(const std::vector<SilentParent>& silent) {
-  std::vector<LogLine> lines;
-  const auto line = [&](const JobKey& job, const Endpoint& parent, const char* what) {
-    lines.push_back({fmt::format("{}: {}, the next node above, {}", name_of(names_.of(job)),
-                                 to_string(parent), what),
-                     about(names_.of(job))});
-  };
-  std::map<Endpoint, JobKey> now_silent;
-  for (const SilentParent& one : silent) now_silent.emplace(one.parent, one.job);
-  for (const auto& [parent, job] : now_silent) {
-    if (!known_.contains(parent)) line(job, parent, "does not answer");
-  }
-  for (const auto& [parent, job] : known_) {
-    if (!now_silent.contains(parent)) line(job, parent, "answers again, or its job has ended");
-  }
-  known_ = std::move(now_silent);
-  return lines;
 }
 
 }  // namespace atp

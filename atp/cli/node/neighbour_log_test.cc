@@ -28,19 +28,5 @@ TEST(UnreachableLog, NamesOnlySoManyAtATime) {
   EXPECT_EQ(lines.back(), "92 ICMP errors (100 so far): others are unreachable");
 }
 
-TEST(ParentLog, SaysOnceThatAParentIsSilentAndThatItAnswersAgain) {
-  ParentLog log;
-  const std::vector<SilentParent> silent = {{{7, 1}, kSpine}, {{8, 1}, kSpine}};
-  EXPECT_TRUE(log.lines({}).empty());
-  const auto first = log.lines(silent);
-  ASSERT_EQ(first.size(), 1u) << "one line, however many jobs";
-  EXPECT_EQ(first[0].text, "job 7: 10.77.3.10:5501, the next node above, does not answer");
-  EXPECT_TRUE(log.lines(silent).empty());
-  const auto last = log.lines({});
-  ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(last[0].text,
-            "job 7: 10.77.3.10:5501, the next node above, answers again, or its job has ended");
-}
-
 }  // namespace
 }  // namespace atp

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "atp/cli/command/command.h"
+#include "atp/cli/status/job_findings.h"
 #include "atp/cli/status/scarcity.h"
 #include "atp/driver/udp/address.h"
 #include "atp/wire/host_text.h"
@@ -181,6 +182,14 @@ CounterSnapshot drops_of(const CounterSnapshot& counters) {
   return drops;
 }
 
+std::string failure_text(const JobFailure& failure) {
+  const std::string who =
+      fmt::format("rank {}{}", static_cast<std::uint32_t>(failure.rank),
+                  failure.home.unset() ? "" : " (" + host_text(failure.home) + ")");
+  return failure.cause.empty() ? who + " was lost: nothing came from it for a lease"
+                               : fmt::format("{} left: {}", who, failure.cause.view());
+}
+
 // What servers and switches share.
 NodeStatus head(std::string_view role, std::string listen, bool draining,
                 CounterSnapshot counters) {
@@ -210,30 +219,36 @@ std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
   return result;
 }
 
-std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys,
-                               std::size_t named) {
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys) {
   std::vector<JobStatus> jobs;
   jobs.reserve(server.job_count());
   server.for_each_job(
-      now, [&](const JobSummary& job) { jobs.push_back(job_of(job, now, keys, named)); });
+      now, [&](const JobSummary& job) { jobs.push_back(job_of(job, now, keys, kMostNamed)); });
   return jobs;
 }
 
-std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys,
-                               std::size_t named) {
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys) {
   std::vector<JobStatus> jobs;
   jobs.reserve(node.trees());
-  node.for_each_tree(
-      [&](const Tree& tree, const atp_share&) { jobs.push_back(job_of(tree, now, keys, named)); });
+  node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    jobs.push_back(job_of(tree, now, keys, kMostNamed));
+  });
   return jobs;
 }
 
-std::string failure_text(const JobFailure& failure) {
-  const std::string who =
-      fmt::format("rank {}{}", static_cast<std::uint32_t>(failure.rank),
-                  failure.home.unset() ? "" : " (" + host_text(failure.home) + ")");
-  return failure.cause.empty() ? who + " was lost: nothing came from it for a lease"
-                               : fmt::format("{} left: {}", who, failure.cause.view());
+std::vector<FailedJob> failures_of(const Server& server, Instant now, const Keyring* keys) {
+  std::vector<FailedJob> failures;
+  for (const JobFailure& failure : server.failures()) {
+    const std::chrono::duration<double> ago = now - failure.at;
+    failures.push_back({.job = failure.job.job,
+                        .incarnation = failure.job.incarnation,
+                        .rank = failure.rank,
+                        .why = failure_text(failure),
+                        .ago_s = ago.count(),
+                        .since_s = seconds_since_1970() - ago.count(),
+                        .tenant = tenant_of(failure.job, keys)});
+  }
+  return failures;
 }
 
 NodeStatus status_of(std::string_view role, std::string listen, const Server& server, Instant now,
@@ -251,16 +266,7 @@ NodeStatus status_of(std::string_view role, std::string listen, const Server& se
     of.lateness = delays_of(job.lateness);
     status.has_switches |= job.has_switches;
   });
-  for (const JobFailure& failure : server.failures()) {
-    const std::chrono::duration<double> ago = now - failure.at;
-    status.failures.push_back({.job = failure.job.job,
-                               .incarnation = failure.job.incarnation,
-                               .rank = failure.rank,
-                               .why = failure_text(failure),
-                               .ago_s = ago.count(),
-                               .since_s = seconds_since_1970() - ago.count(),
-                               .tenant = tenant_of(failure.job, keys)});
-  }
+  status.failures = failures_of(server, now, keys);
   return status;
 }
 

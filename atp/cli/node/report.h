@@ -36,16 +36,16 @@ class CounterWatch {
   std::vector<std::uint64_t> last_ = std::vector<std::uint64_t>(watched_.size());
 };
 
-// "rank 1 (10.0.1.1) left: its process was killed by signal 9 (Killed)", or that it was lost.
-std::string failure_text(const JobFailure& failure);
+// Why the last jobs have failed: "rank 1 (10.0.1.1) left: its process was killed by signal 9
+// (Killed)", or that it was lost.
+std::vector<FailedJob> failures_of(const Server& server, Instant now,
+                                   const Keyring* keys = nullptr);
 
 // What a node tells of its jobs at any time: without what `atp status` alone asks for. Of the ranks
-// that hold up a job, the first `named` have their hosts.
+// that hold up a job, the first kMostNamed have their hosts.
 // `keys`: the node's, which have the names of the jobs' tenants; null: it has none.
-std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys = nullptr,
-                               std::size_t named = 0);
-std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys = nullptr,
-                               std::size_t named = 0);
+std::vector<JobStatus> jobs_of(const Server& server, Instant now, const Keyring* keys = nullptr);
+std::vector<JobStatus> jobs_of(const SwitchNode& node, Instant now, const Keyring* keys = nullptr);
 
 NodeStatus status_of(std::string_view role, std::string listen, const Server& server, Instant now,
                      CounterSnapshot counters, const Keyring* keys = nullptr);

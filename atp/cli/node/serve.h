@@ -11,7 +11,6 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/node/drain.h"
-#include "atp/cli/node/gone_log.h"
 #include "atp/cli/node/metrics_service.h"
 #include "atp/cli/node/neighbour_log.h"
 #include "atp/cli/node/node_keys.h"
@@ -19,7 +18,8 @@
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
-#include "atp/cli/node/stuck_log.h"
+#include "atp/cli/status/episodes.h"
+#include "atp/cli/status/job_findings.h"
 #include "atp/driver/udp/event_loop.h"
 
 // What `atp switch` and `atp server` share: they open a socket, announce its address, drive the
@@ -128,8 +128,7 @@ void run_without_fail(const std::function<void()>& loop);
 template <class Node>
 class JobWatch {
  public:
-  JobWatch(Node& node, const Keyring* keys)
-      : node_(node), keys_(keys), parents_(JobNames(keys)), failures_(JobNames(keys)) {}
+  JobWatch(Node& node, const Keyring* keys) : node_(node), keys_(keys) {}
 
   void start_drain(Instant now) {
     node_.drain();
@@ -139,36 +138,40 @@ class JobWatch {
   // Looks if it is time.
   void poll(Instant now) {
     if (now < next_look_) return;
-    next_look_ = now + StuckLog::kBetweenLooks;
+    next_look_ = now + kBetweenLooks;
     const std::vector<JobStatus> jobs = jobs_of(node_, now, keys_);
-    const auto with_hosts = [&] { return jobs_of(node_, now, keys_, StuckLog::kMostNamed); };
-    for (const LogLine& line : stuck_.lines(jobs, now, with_hosts)) log(LogLevel::kWarning, line);
-    for (const LogLine& line : gone_.lines(jobs)) log(LogLevel::kInfo, line);
-    for (const LogLine& line : parents_.lines(silent_parents_of(node_, now))) {
-      log(LogLevel::kWarning, line);
-    }
-    log_failures();
+    log_findings(jobs, now);
     if (!node_.draining()) return;
     if (const auto line = drain_.look(now, jobs_in(jobs))) log_info("{}", *line);
     drained_ = drain_.is_over(now);
   }
 
-  void log_failures() {
-    if constexpr (requires { node_.failures(); }) {
-      for (const LogLine& line : failures_.lines(node_.failures())) log(LogLevel::kWarning, line);
-    }
-  }
+  // What has happened since the last look, when there will be no other.
+  void end(Instant now) { log_findings(jobs_of(node_, now, keys_), now); }
 
   Instant next_look() const { return next_look_; }
   bool drained() const { return drained_; }
 
  private:
+  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(250);
+
+  void log_findings(const std::vector<JobStatus>& jobs, Instant now) {
+    const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+    std::vector<FailedJob> failures;
+    if constexpr (requires { node_.failures(); }) failures = failures_of(node_, now, keys_);
+    std::vector<Finding> findings = findings_of(jobs, failures, now_s);
+    for (Finding& silent : silent_parents_of(node_, now, JobNames(keys_))) {
+      findings.push_back(std::move(silent));
+    }
+    for (const Finding& news : episodes_.take(std::move(findings), now_s)) {
+      log(news.severity == Severity::kNote ? LogLevel::kInfo : LogLevel::kWarning,
+          log_line(news, now_s));
+    }
+  }
+
   Node& node_;
   const Keyring* keys_;
-  StuckLog stuck_;
-  GoneLog gone_;
-  ParentLog parents_;
-  FailureLog failures_;
+  Episodes episodes_;
   Drain drain_;
   bool drained_ = false;
   Instant next_look_ = clock_now();
@@ -237,7 +240,7 @@ ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
   driver = &loop;
   announce(role, socket, options);
   run_without_fail([&] { loop.run(); });
-  watch.log_failures();  // since the last look
+  watch.end(clock_now());
   reporter.report(clock_now(), snapshot());
   const bool drained = watch.drained() && !StopSignals::has_come();
   log_info("{}", drained ? "drained: ended" : "stopped by " + StopSignals::reason());

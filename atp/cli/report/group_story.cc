@@ -1,5 +1,7 @@
 #include "atp/cli/report/group_story.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -176,10 +178,10 @@ GroupStory::Ranks GroupStory::who_differs(std::int64_t number) const {
   return differing;
 }
 
-void GroupStory::describe(std::int64_t number, StoryFinding& finding) const {
+void GroupStory::describe(std::int64_t number, Diagnosis& finding) const {
   std::map<std::string, std::size_t> votes;
   for (const GroupMember& member : members_) {
-    StoryFinding::Part part{.rank = member.record->rank, .state = "not begun"};
+    Diagnosis::Part part{.rank = member.record->rank, .state = "not begun"};
     const auto found = member.operations.find(number);
     if (found != member.operations.end()) {
       const Operation& operation = *found->second;
@@ -201,22 +203,22 @@ void GroupStory::describe(std::int64_t number, StoryFinding& finding) const {
 
 // The ranks that began long after the first one, or had not begun long after it, when they wrote
 // their files.
-GroupStory::Ranks GroupStory::late(const StoryFinding& finding) const {
+GroupStory::Ranks GroupStory::late(const Diagnosis& finding) const {
   std::optional<WallTime> first;
-  for (const StoryFinding::Part& part : finding.parts) {
+  for (const Diagnosis::Part& part : finding.parts) {
     if (part.begun) first = first ? std::min(*first, *part.begun) : part.begun;
   }
   Ranks late;
   if (!first) return late;
   for (std::size_t i = 0; i < finding.parts.size(); ++i) {
-    const StoryFinding::Part& part = finding.parts[i];
+    const Diagnosis::Part& part = finding.parts[i];
     const WallTime here = part.begun.value_or(on(members_[i], members_[i].record->written));
     if (here - *first >= kNoticeable) late.push_back(part.rank);
   }
   return late;
 }
 
-void GroupStory::judge(const std::optional<FirstFailure>& failure, StoryFinding& finding) const {
+void GroupStory::judge(const std::optional<FirstFailure>& failure, Diagnosis& finding) const {
   const Ranks lost = without_file();
   const Ranks late_ranks = late(finding);
   Ranks named = failure ? failure->ranks : waits_reported();
@@ -233,17 +235,23 @@ void GroupStory::judge(const std::optional<FirstFailure>& failure, StoryFinding&
       named.clear();
     }
   }
-  const auto blame = [&](StoryFinding::Evidence evidence, const Ranks& ranks) {
+  const auto blame = [&](const char* evidence, const Ranks& ranks, const char* text) {
     if (!finding.ranks.empty() || ranks.empty()) return;
     finding.evidence = evidence;
     finding.ranks = ranks;
+    finding.because = fmt::format(fmt::runtime(text), ranks_text(ranks));
+    const Ranks gone = without(ranks, without(ranks, lost));
+    if (gone.empty() || &ranks == &lost) return;
+    finding.because += fmt::format("; {} left no file", ranks_text(gone));
   };
-  blame(StoryFinding::Evidence::kReported, named);
+  blame("reported", named,
+        failure ? "the first failure names {}" : "the ranks that waited named {}");
   if (late_ranks.size() < finding.parts.size()) {
-    blame(StoryFinding::Evidence::kNotEntered, late_ranks);
+    blame("not_begun", late_ranks,
+          "{} began it last, or had not begun it when the file was written");
   }
-  blame(StoryFinding::Evidence::kNoFile, lost);
-  for (const StoryFinding::Part& part : finding.parts) {
+  blame("no_file", lost, "nothing else names a rank, but {} left no file");
+  for (const Diagnosis::Part& part : finding.parts) {
     if (contains(finding.ranks, part.rank) || !part.begun || part.state == "completed") continue;
     finding.waiting.push_back(part.rank);
     finding.since = finding.since ? std::min(*finding.since, *part.begun) : part.begun;
@@ -252,11 +260,13 @@ void GroupStory::judge(const std::optional<FirstFailure>& failure, StoryFinding&
   }
 }
 
-std::optional<StoryFinding> GroupStory::finding() {
+std::optional<Diagnosis> GroupStory::finding() {
   const auto failure = first_failure();
   const auto mismatch = first_mismatch();
   const auto unfinished = first_unfinished();
-  StoryFinding finding;
+  Diagnosis finding;
+  finding.severity = Severity::kBad;
+  finding.kind = "failed";
   finding.group = name();
   if (failure) {
     finding.told_by = failure->rank;
@@ -265,8 +275,8 @@ std::optional<StoryFinding> GroupStory::finding() {
   }
   // A mismatch after the first unfinished operation is a consequence of it.
   if (mismatch && (!unfinished || *mismatch <= *unfinished)) {
-    finding.kind = StoryFinding::Kind::kMismatch;
-    finding.evidence = StoryFinding::Evidence::kDiffers;
+    finding.kind = "mismatch";
+    finding.evidence = "differs";
     finding.ranks = who_differs(*mismatch);
     describe(*mismatch, finding);
     return finding;
@@ -275,9 +285,10 @@ std::optional<StoryFinding> GroupStory::finding() {
   judge(failure, finding);
   if (failure) return finding;
   if (auto waits = of_transfers(); waits && !unfinished) return waits;
-  finding.kind = StoryFinding::Kind::kWaiting;
+  finding.severity = Severity::kWarning;
+  finding.kind = "waiting";
   if (finding.ranks.empty() || !finding.since) return std::nullopt;
-  if (finding.evidence == StoryFinding::Evidence::kNoFile && is_ended_by_launcher(members_)) {
+  if (finding.evidence == "no_file" && is_ended_by_launcher(members_)) {
     return finding;
   }
   WallTime last = *finding.since;
@@ -288,19 +299,21 @@ std::optional<StoryFinding> GroupStory::finding() {
 }
 
 // The oldest transfer that has waited a long time; its peer may be late, or have no reason to come.
-std::optional<StoryFinding> GroupStory::of_transfers() const {
-  std::optional<StoryFinding> oldest;
+std::optional<Diagnosis> GroupStory::of_transfers() const {
+  std::optional<Diagnosis> oldest;
   for (const GroupMember& member : members_) {
     for (const Operation* transfer : member.transfers) {
       if (transfer->ended()) continue;
       const WallTime begun = on(member, transfer->begun);
       if (on(member, member.record->written) - begun < kNoticeable) continue;
       if (oldest && *oldest->since <= begun) continue;
-      oldest = StoryFinding{.kind = StoryFinding::Kind::kWaiting,
-                            .group = name(),
-                            .operation = operation_text(*transfer),
-                            .waiting = {member.record->rank},
-                            .since = begun};
+      oldest.emplace();
+      oldest->severity = Severity::kWarning;
+      oldest->kind = "waiting";
+      oldest->group = name();
+      oldest->operation = operation_text(*transfer);
+      oldest->waiting = {member.record->rank};
+      oldest->since = begun;
     }
   }
   return oldest;

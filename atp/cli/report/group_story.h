@@ -37,7 +37,7 @@ class GroupStory {
              const std::vector<std::size_t>& recorded)
       : members_(std::move(members)), clocks_(clocks), recorded_(recorded) {}
 
-  std::optional<StoryFinding> finding();
+  std::optional<Diagnosis> finding();
   std::optional<GroupLateness> lateness() const;
 
  private:
@@ -65,10 +65,10 @@ class GroupStory {
   Ranks waits_reported() const;
   Ranks who_differs(std::int64_t number) const;
   std::optional<std::int64_t> common_begin() const;
-  void describe(std::int64_t number, StoryFinding& finding) const;
-  void judge(const std::optional<FirstFailure>& failure, StoryFinding& finding) const;
-  Ranks late(const StoryFinding& finding) const;
-  std::optional<StoryFinding> of_transfers() const;
+  void describe(std::int64_t number, Diagnosis& finding) const;
+  void judge(const std::optional<FirstFailure>& failure, Diagnosis& finding) const;
+  Ranks late(const Diagnosis& finding) const;
+  std::optional<Diagnosis> of_transfers() const;
 
   const GroupMembers members_;
   const HostClocks& clocks_;

@@ -43,26 +43,6 @@ std::string length_text(std::int64_t nanoseconds) {
                                 : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
-std::string_view kind_name(StoryFinding::Kind kind) {
-  switch (kind) {
-    case StoryFinding::Kind::kFailed: return "failed";
-    case StoryFinding::Kind::kMismatch: return "mismatch";
-    case StoryFinding::Kind::kWaiting: break;
-  }
-  return "waiting";
-}
-
-std::string_view evidence_name(StoryFinding::Evidence evidence) {
-  switch (evidence) {
-    case StoryFinding::Evidence::kDiffers: return "differs";
-    case StoryFinding::Evidence::kReported: return "reported";
-    case StoryFinding::Evidence::kNotEntered: return "not_begun";
-    case StoryFinding::Evidence::kNoFile: return "no_file";
-    case StoryFinding::Evidence::kNone: break;
-  }
-  return "none";
-}
-
 std::string_view verb(const std::vector<std::size_t>& ranks, std::string_view one,
                       std::string_view several) {
   return ranks.size() == 1 ? one : several;
@@ -73,60 +53,9 @@ std::string upper_first(std::string text) {
   return text;
 }
 
-std::string headline(const StoryFinding& finding) {
-  const std::string who = ranks_list(finding.ranks);
-  if (finding.kind == StoryFinding::Kind::kMismatch) {
-    return upper_first(who) + std::string(verb(finding.ranks, " differs", " differ")) +
-           " from the others in operation " + finding.operation;
-  }
-  const std::string where = finding.operation.empty() ? std::string() : " in " + finding.operation;
-  if (finding.ranks.empty()) {
-    if (finding.failure.empty()) {
-      return upper_first(ranks_list(finding.waiting)) +
-             std::string(verb(finding.waiting, " waits", " wait")) + where;
-    }
-    return "The group failed" + where + ", and the files name no rank";
-  }
-  std::string text = finding.waiting.empty() ? "The others" : ranks_list(finding.waiting);
-  text += " waited for " + who + where;
-  if (finding.since && finding.until && *finding.until >= *finding.since) {
-    text += " for " + length_text(*finding.until - *finding.since);
-  }
-  if (finding.since) text += ", since " + time_text(*finding.since);
-  return upper_first(text);
-}
-
-std::string evidence_text(const StoryFinding& finding, const Story& story) {
-  const std::string who = ranks_list(finding.ranks);
-  std::string text;
-  switch (finding.evidence) {
-    case StoryFinding::Evidence::kDiffers: return "";
-    case StoryFinding::Evidence::kReported:
-      text = finding.failure.empty() ? "the ranks that waited named " + who
-                                     : "the first failure names " + who;
-      break;
-    case StoryFinding::Evidence::kNotEntered:
-      text = who + " began it last, or had not begun it when the file was written";
-      break;
-    case StoryFinding::Evidence::kNoFile:
-      text = "nothing else names a rank, but " + who + " left no file";
-      break;
-    case StoryFinding::Evidence::kNone: return "";
-  }
-  std::vector<std::size_t> gone;
-  for (const std::size_t rank : finding.ranks) {
-    const auto& lost = story.without_record;
-    if (std::find(lost.begin(), lost.end(), rank) != lost.end()) gone.push_back(rank);
-  }
-  if (!gone.empty() && finding.evidence != StoryFinding::Evidence::kNoFile) {
-    text += fmt::format("; {} left no file", ranks_list(gone));
-  }
-  return text;
-}
-
-std::string parts_table(const StoryFinding& finding) {
+std::string parts_table(const Diagnosis& finding) {
   TextTable table({"rank", "operation", "begun", "state", "ended"});
-  for (const StoryFinding::Part& part : finding.parts) {
+  for (const Diagnosis::Part& part : finding.parts) {
     table.add({std::to_string(part.rank), part.operation.empty() ? "-" : part.operation,
                part.begun ? time_text(*part.begun) : "-", part.state,
                part.ended ? time_text(*part.ended) : "-"});
@@ -134,18 +63,14 @@ std::string parts_table(const StoryFinding& finding) {
   return table.text("    ");
 }
 
-std::string finding_text(const StoryFinding& finding, const Story& story) {
-  std::string text = "\n" + headline(finding) + "\n";
-  text += "  group: " + finding.group + "\n";
-  if (const std::string evidence = evidence_text(finding, story); !evidence.empty()) {
-    text += "  because: " + evidence + "\n";
-  }
+std::string finding_text(const Diagnosis& finding) {
+  std::string text = fmt::format("\n{}\n  group: {}\n", finding.text, finding.group);
+  if (!finding.because.empty()) text += "  because: " + finding.because + "\n";
   if (!finding.failure.empty()) {
     text += fmt::format("  first failure: rank {}, {}: {}\n", finding.told_by,
                         finding.until ? time_text(*finding.until) : "-", finding.failure);
   }
-  if (!finding.parts.empty()) text += parts_table(finding);
-  return text;
+  return finding.parts.empty() ? text : text + parts_table(finding);
 }
 
 std::string clocks_text(const HostClocks& clocks) {
@@ -178,36 +103,58 @@ OrderedJson time_json(const std::optional<WallTime>& time) {
   return time ? OrderedJson(*time) : OrderedJson();
 }
 
-OrderedJson finding_json(const StoryFinding& finding) {
+OrderedJson finding_json(const Diagnosis& finding) {
   OrderedJson parts = OrderedJson::array();
-  for (const StoryFinding::Part& part : finding.parts) {
+  for (const Diagnosis::Part& part : finding.parts) {
     parts.push_back({{"rank", part.rank},
                      {"operation", part.operation},
                      {"begun_ns", time_json(part.begun)},
                      {"ended_ns", time_json(part.ended)},
                      {"state", part.state}});
   }
-  return {{"kind", kind_name(finding.kind)},
-          {"ranks", finding.ranks},
-          {"evidence", evidence_name(finding.evidence)},
-          {"group", finding.group},
-          {"operation", finding.operation},
-          {"waiting", finding.waiting},
-          {"since_ns", time_json(finding.since)},
-          {"until_ns", time_json(finding.until)},
-          {"first_failure", finding.failure.empty() ? OrderedJson()
-                                                    : OrderedJson{{"rank", finding.told_by},
-                                                                  {"text", finding.failure}}},
-          {"parts", std::move(parts)},
-          {"text", headline(finding)}};
+  OrderedJson json = to_json(static_cast<const Finding&>(finding));
+  json.update({{"evidence", finding.evidence},
+               {"group", finding.group},
+               {"operation", finding.operation},
+               {"waiting", finding.waiting},
+               {"since_ns", time_json(finding.since)},
+               {"until_ns", time_json(finding.until)},
+               {"first_failure", finding.failure.empty() ? OrderedJson()
+                                                         : OrderedJson{{"rank", finding.told_by},
+                                                                       {"text", finding.failure}}},
+               {"parts", std::move(parts)}});
+  return json;
 }
 
 }  // namespace
 
+std::string headline(const Diagnosis& finding) {
+  const std::string who = ranks_text(finding.ranks);
+  if (finding.kind == "mismatch") {
+    return upper_first(who) + std::string(verb(finding.ranks, " differs", " differ")) +
+           " from the others in operation " + finding.operation;
+  }
+  const std::string where = finding.operation.empty() ? std::string() : " in " + finding.operation;
+  if (finding.ranks.empty()) {
+    if (!finding.failure.empty()) {
+      return "The group failed" + where + ", and the files name no rank";
+    }
+    return upper_first(ranks_text(finding.waiting)) +
+           std::string(verb(finding.waiting, " waits", " wait")) + where;
+  }
+  std::string text = finding.waiting.empty() ? "The others" : ranks_text(finding.waiting);
+  text += " waited for " + who + where;
+  if (finding.since && finding.until && *finding.until >= *finding.since) {
+    text += " for " + length_text(*finding.until - *finding.since);
+  }
+  if (finding.since) text += ", since " + time_text(*finding.since);
+  return upper_first(text);
+}
+
 std::string report_text(const Story& story, const HostClocks& clocks, const RecordFolder& folder) {
-  std::string text = fmt::format("job {}: files of {}", story.job, ranks_list(story.ranks));
+  std::string text = fmt::format("job {}: files of {}", story.job, ranks_text(story.ranks));
   if (!story.without_record.empty()) {
-    text += fmt::format(", none of {}", ranks_list(story.without_record));
+    text += fmt::format(", none of {}", ranks_text(story.without_record));
   }
   text += fmt::format(
       "; {}; times are UTC, {}, by the clock of {}\n",
@@ -217,7 +164,7 @@ std::string report_text(const Story& story, const HostClocks& clocks, const Reco
   if (story.findings.empty()) {
     text += "\nNo failure, no mismatch, and no rank that others wait for.\n";
   }
-  for (const StoryFinding& finding : story.findings) text += finding_text(finding, story);
+  for (const Diagnosis& finding : story.findings) text += finding_text(finding);
   if (!story.lateness.empty()) text += "\nBefore that\n";
   for (const GroupLateness& each : story.lateness) {
     text += fmt::format("  group {}: rank {} began last in {} of {} operations, by {} (median)\n",
@@ -231,7 +178,7 @@ std::string report_text(const Story& story, const HostClocks& clocks, const Reco
 
 std::string report_json(const Story& story, const HostClocks& clocks, const RecordFolder& folder) {
   OrderedJson findings = OrderedJson::array();
-  for (const StoryFinding& finding : story.findings) findings.push_back(finding_json(finding));
+  for (const Diagnosis& finding : story.findings) findings.push_back(finding_json(finding));
   OrderedJson lateness = OrderedJson::array();
   for (const GroupLateness& each : story.lateness) {
     lateness.push_back({{"group", each.group},

@@ -8,7 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "atp/base/text.h"
 #include "atp/cli/report/group_story.h"
+#include "atp/cli/report/report_text.h"
 #include "atp/cli/report/timeline.h"
 
 namespace atp {
@@ -39,20 +41,6 @@ std::string operation_text(const Operation& operation) {
     text += " of " + operation.sizes + (operation.type.empty() ? "" : " " + operation.type);
   }
   if (operation.tag != 0) text += ", tag " + std::to_string(operation.tag);
-  return text;
-}
-
-std::string ranks_list(const Ranks& ranks) {
-  if (ranks.empty()) return "no rank";
-  if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
-  std::string text = "ranks ";
-  constexpr std::size_t kMost = 12;
-  const std::size_t shown = std::min(ranks.size(), kMost);
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " others";
   return text;
 }
 
@@ -123,7 +111,7 @@ Status check_one_job(const std::vector<FlightRecord>& records) {
     for (std::size_t i = 0; i < jobs.size(); ++i) sorted.emplace_back(jobs[i], names[i]);
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < sorted.size(); ++i) {
-      text += (i > 0 ? "; " : " ") + ranks_list(sorted[i].first) + " of job " + sorted[i].second;
+      text += (i > 0 ? "; " : " ") + ranks_text(sorted[i].first) + " of job " + sorted[i].second;
     }
     return Error{text + ": move those of other jobs to another folder, or name the files of one"};
   }
@@ -157,14 +145,17 @@ Story tell_story(const std::vector<FlightRecord>& records, const HostClocks& clo
   if (!groups.empty()) story.job = groups.front().front().group->job;
   for (const auto& members : groups) {
     GroupStory group(members, clocks, story.ranks);
-    if (auto finding = group.finding()) story.findings.push_back(std::move(*finding));
+    if (auto finding = group.finding()) {
+      finding->text = headline(*finding);
+      story.findings.push_back(std::move(*finding));
+    }
     if (auto late = group.lateness()) story.lateness.push_back(std::move(*late));
   }
-  const auto when = [](const StoryFinding& finding) {
+  const auto when = [](const Diagnosis& finding) {
     return finding.failure.empty() ? INT64_MAX : finding.until.value_or(INT64_MAX);
   };
   std::sort(story.findings.begin(), story.findings.end(),
-            [&](const StoryFinding& one, const StoryFinding& other) {
+            [&](const Diagnosis& one, const Diagnosis& other) {
               return std::pair(when(one), one.group) < std::pair(when(other), other.group);
             });
   story.end = end_of(records, clocks);

@@ -9,20 +9,15 @@
 #include "atp/base/result.h"
 #include "atp/cli/report/flight_record.h"
 #include "atp/cli/report/host_clocks.h"
+#include "atp/cli/status/finding.h"
 
 // One story from the records of all ranks: who waited for whom, in which operation, since when.
 
 namespace atp {
 
-struct StoryFinding {
-  enum class Kind : std::uint8_t { kFailed, kMismatch, kWaiting };
-  enum class Evidence : std::uint8_t {
-    kDiffers,     // these ranks submitted a different operation
-    kReported,    // the ranks that failed named them
-    kNotEntered,  // they had not begun the operation, or began it late
-    kNoFile,      // they left no file
-    kNone,        // nobody is to blame, or nobody is known to be
-  };
+// Of one group. Its `kind` is "failed", "mismatch" (ranks submitted different operations) or
+// "waiting"; its `ranks` are those concerned, which others waited for.
+struct Diagnosis : Finding {
   // What one rank did in the operation. Times are corrected.
   struct Part {
     std::size_t rank = 0;
@@ -32,11 +27,10 @@ struct StoryFinding {
     std::string state;  // "completed", "failed", "unfinished", "not begun"
   };
 
-  Kind kind = Kind::kFailed;
-  Evidence evidence = Evidence::kNone;
-  std::string group;      // its name and description
+  std::string evidence = "none";  // why it names the ranks, for programs
+  std::string because;            // the same for people; empty: nobody is known to be to blame
+  std::string group;              // its name and description
   std::string operation;  // "all_reduce #17 of [1000] float32 values"; empty: none is concerned
-  std::vector<std::size_t> ranks;    // the ranks concerned: those that others waited for
   std::vector<std::size_t> waiting;  // ranks that waited
   std::optional<WallTime> since;     // the first of them began to wait
   std::optional<WallTime> until;     // the first of them stopped waiting
@@ -71,7 +65,7 @@ struct Story {
   std::vector<std::size_t> ranks;  // with a record
   std::vector<std::size_t> without_record;
   std::vector<std::string> hosts;
-  std::vector<StoryFinding> findings;  // the first failure first
+  std::vector<Diagnosis> findings;  // the first failure first
   std::vector<GroupLateness> lateness;
   std::vector<TimelineRow> timeline;
   WallTime end = 0;  // of the timeline: the first failure, or the last file
@@ -85,7 +79,6 @@ Story tell_story(const std::vector<FlightRecord>& records, const HostClocks& clo
 // The ranks that a failure's text names: "rank 3", "ranks 1, 2 and 5", "ranks 4 to 7".
 std::vector<std::size_t> ranks_named_in(const std::string& text);
 
-std::string ranks_list(const std::vector<std::size_t>& ranks);  // "rank 3", "ranks 0 and 2"
 std::string operation_text(const FlightRecord::Operation& operation);
 
 }  // namespace atp

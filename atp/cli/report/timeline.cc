@@ -18,9 +18,9 @@ std::string event_text(const FlightRecord& record, const FlightRecord::Event& ev
 
 std::set<std::string> shown_operations(const Story& story) {
   std::set<std::string> shown;
-  for (const StoryFinding& finding : story.findings) {
+  for (const Diagnosis& finding : story.findings) {
     shown.insert(finding.operation);
-    for (const StoryFinding::Part& part : finding.parts) shown.insert(part.operation);
+    for (const Diagnosis::Part& part : finding.parts) shown.insert(part.operation);
   }
   return shown;
 }

@@ -9,6 +9,7 @@
 
 #include "atp/base/text.h"
 #include "atp/cli/command/text_table.h"
+#include "atp/cli/status/job_findings.h"
 #include "atp/cli/status/scarcity.h"
 
 namespace atp {
@@ -74,14 +75,12 @@ class JobTable {
   TextTable table_;
 };
 
-// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2) in all_reduce #17 (1,000 values)", one line per
-// waiting job.
+// "  job 7 waits for rank 2 (10.0.1.2) in all_reduce #17 (1,000 values): 3.2 s so far", one line
+// per waiting job.
 std::string stuck_lines(const NodeStatus& status) {
   std::string text;
-  for (const JobStatus& job : status.jobs) {
-    if (!job.stuck) continue;
-    text += fmt::format("  {} has waited {:.1f} s for {}\n", name_of(job), job.stuck->waited_s,
-                        stuck_text(*job.stuck));
+  for (const Finding& finding : findings_of(status.jobs, {}, 0)) {
+    if (finding.kind == "stuck") text += fmt::format("  {}\n", text_of(finding, 0));
   }
   return text;
 }
@@ -204,16 +203,6 @@ std::string drops_text(const NodeStatus& status) {
 }
 
 }  // namespace
-
-std::string stuck_text(const StuckJob& stuck, std::size_t most) {
-  std::string text = stuck.ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(stuck.ranks.size(), most); ++i) {
-    const auto& [rank, host] = stuck.ranks[i];
-    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", rank, host.empty() ? "" : " (" + host + ")");
-  }
-  if (stuck.ranks.size() > most) text += fmt::format(" and {} others", stuck.ranks.size() - most);
-  return text + (stuck.operation.empty() ? "" : " in " + stuck.operation);
-}
 
 std::string drain_text(std::size_t jobs) {
   if (jobs == 0) return "draining, no jobs left";

@@ -134,13 +134,13 @@ TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheOneThatLagsMost) {
                    .last_p99_us = 81'000}};
   const std::string table = status_table(status);
   EXPECT_NE(
-      table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3 in sum #17\n"
+      table.find("  job 7 waits for ranks 2 (10.0.1.2), 3 in sum #17: 3.2 s so far\n"
                  "  job 7: straggler rank 1: its first packets are late by 0.9 ms (p99 7.0 ms), "
                  "its last by 40.2 ms (p99 81.0 ms)\n"),
       std::string::npos)
       << table;
   job.stuck->operation.clear();
-  EXPECT_NE(status_table(status).find("ranks 2 (10.0.1.2), 3\n"), std::string::npos);
+  EXPECT_NE(status_table(status).find("ranks 2 (10.0.1.2), 3: 3.2 s"), std::string::npos);
   job.stuck.reset();
   job.lateness.pop_back();
   EXPECT_EQ(status_table(status), status_table(switch_status())) << "10 us do not deserve a line";

@@ -11,16 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* name_of(Severity severity) {
-  switch (severity) {
-    case Severity::kGood: return "good";
-    case Severity::kNote: return "note";
-    case Severity::kWarning: return "warning";
-    case Severity::kBad: return "bad";
-  }
-  return "";
-}
-
 const char* name_of(NodePresence presence) {
   switch (presence) {
     case NodePresence::kUnknown: return "unknown";
@@ -120,18 +110,10 @@ std::string view_json(const std::string& site_name, const Watch& watch, double i
     links.push_back({{"from", link.from}, {"to", link.to}, {"is_used", link.is_used}});
   }
   for (const JobView& job : view.jobs) jobs.push_back(json_of(job));
-  for (const Problem& problem : watch.problems()) {
-    problems.push_back({{"severity", name_of(problem.severity)},
-                        {"text", problem.text},
-                        {"node", problem.node},
-                        {"since_s", problem.since_s}});
-  }
-  for (const Happening& one : watch.happenings()) {
-    events.push_back({{"number", one.number},
-                      {"time_s", one.time_s},
-                      {"severity", name_of(one.severity)},
-                      {"text", one.text},
-                      {"node", one.node}});
+  for (const Finding& problem : watch.problems()) problems.push_back(to_json(problem));
+  for (const ClusterEvent& event : watch.events()) {
+    events.push_back(to_json(event.finding));
+    events.back().update({{"number", event.number}, {"time_s", event.time_s}});
   }
   const Json document{{"name", site_name},
                       {"version", kProgramVersion},

@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/cli/status/job_findings.h"
 
 namespace atp {
 namespace {
@@ -23,12 +24,40 @@ std::string name_of(const NodeView& node) {
   return node.name == node.address ? node.name : fmt::format("{} ({})", node.name, node.address);
 }
 
-// "rank 2 (10.0.1.2)", or the ranks alone where they are several.
-std::string stuck_text(const JobView& job, const RankSet& ranks) {
-  if (!ranks.is_single()) return ranks_text(ranks);
-  const auto one = std::find_if(job.ranks.begin(), job.ranks.end(),
-                                [&](const RankView& view) { return view.rank == ranks.lowest(); });
-  return ranks_text(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
+Finding about_job(const auto& job, Severity severity, const char* kind, std::string text) {
+  return {.severity = severity,
+          .kind = kind,
+          .node = "",
+          .job = name_of_job(job),
+          .text = std::move(text)};
+}
+
+Finding about_node(const NodeView& node, Severity severity, const char* kind,
+                   std::string_view text) {
+  return {.severity = severity,
+          .kind = kind,
+          .node = node.name,
+          .text = fmt::format("{} {}", name_of(node), text)};
+}
+
+// Which of the missing ones are at fault depends on what was before.
+JobFacts facts_of(const JobView& job) {
+  JobFacts facts{.name = name_of_job(job),
+                 .lost = job.in(RankState::kLost),
+                 .left = job.in(RankState::kLeft),
+                 .missing = {},
+                 .detached = job.in(RankState::kDetached),
+                 .stuck = {},
+                 .waited_s = job.waited_s,
+                 .waits_in = job.waits_in};
+  for (const RankView& one : job.ranks) {
+    if (one.state == RankState::kStuck) facts.stuck.push_back({one.rank, one.host});
+  }
+  return facts;
+}
+
+std::string count_text(std::uint64_t ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
 // What is wrong with an absent node, as the end of a sentence.
@@ -48,15 +77,15 @@ bool is_gone(NodePresence presence) {
   return presence == NodePresence::kDead || presence == NodePresence::kSilent;
 }
 
-// Whether the node or job of a problem is up, so the problem is over and not merely unseen.
-bool can_be_over(const Problem& problem, const ClusterView& now) {
-  if (problem.over.empty()) return false;
-  if (problem.job) {
-    const JobView* job = now.find_job(*problem.job);
+// Whether the node or job of something that is not found any more is up, so that it is over and not
+// merely unseen.
+bool is_seen(const Finding& finding, const ClusterView& now) {
+  if (finding.job) {
+    const JobView* job = now.find_job(*finding.job);
     return job != nullptr && job->is_known;
   }
   return std::any_of(now.nodes.begin(), now.nodes.end(), [&](const NodeView& node) {
-    return node.name == problem.node && node.presence == NodePresence::kUp;
+    return node.name == finding.node && node.presence == NodePresence::kUp;
   });
 }
 
@@ -72,34 +101,18 @@ bool has_restarted_server(const ClusterView& now, const ClusterView& before) {
   });
 }
 
-// The worst first; equal ones keep their order.
-std::vector<Problem> worst_first(std::vector<Problem> problems) {
-  std::vector<Problem> sorted;
-  sorted.reserve(problems.size());
-  for (const Severity severity :
-       {Severity::kBad, Severity::kWarning, Severity::kNote, Severity::kGood}) {
-    for (Problem& problem : problems) {
-      if (problem.severity == severity) sorted.push_back(std::move(problem));
-    }
-  }
-  return sorted;
-}
-
-std::string end_of(const JobView& job, bool is_forgotten, bool has_failed) {
-  if (has_failed) return fmt::format("{} has ended", name_of(job));
+Finding end_of(const JobView& job, bool is_forgotten, bool has_failed) {
+  const auto end = [&](Severity severity, const std::string& how) {
+    return about_job(job, severity, "ended", fmt::format("{} {}", name_of(job), how));
+  };
   const RankSet lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
-  if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), ranks_text(lost));
+  if (has_failed) return end(Severity::kNote, "has ended");
+  if (!lost.empty()) return end(Severity::kBad, fmt::format("ended: {} lost", ranks_text(lost)));
   if (!stuck.empty()) {
-    return fmt::format("{} ended while it waited for {}", name_of(job), stuck_text(job, stuck));
+    return end(Severity::kBad, "ended while it waited for " + ranks_text(stuck));
   }
-  if (is_forgotten) return fmt::format("{} ended with its server", name_of(job));
-  return fmt::format("{} has finished", name_of(job));
-}
-
-Severity severity_of_end(const JobView& job, bool is_forgotten) {
-  const bool is_bad =
-      is_forgotten || !job.in(RankState::kLost).empty() || !job.in(RankState::kStuck).empty();
-  return is_bad ? Severity::kBad : Severity::kGood;
+  if (is_forgotten) return end(Severity::kBad, "ended with its server");
+  return end(Severity::kGood, "has finished");
 }
 
 // " (job 7: 24 %, holds 30, part 32, with 128 at most 72 % faster; job 8 of vision: 3 %, …)"
@@ -117,33 +130,41 @@ std::string collided_text(const NodeRates& rates) {
 
 }  // namespace
 
+std::vector<Finding> Watch::problems() const {
+  std::vector<Finding> problems;
+  std::copy_if(episodes_.lasting().begin(), episodes_.lasting().end(), std::back_inserter(problems),
+               [](const Finding& finding) { return finding.severity >= Severity::kWarning; });
+  std::stable_sort(problems.begin(), problems.end(), [](const Finding& one, const Finding& other) {
+    return one.severity > other.severity;
+  });
+  return problems;
+}
+
 void Watch::take(const ClusterView& now) {
   note_restarts(now);
   note_jobs(now);
-  compare_problems(problems_of(now), now);
+  for (Finding& news : episodes_.take(findings_in(now), now.time_s)) {
+    if (news.severity != Severity::kGood || is_seen(news, now)) note(std::move(news), now.time_s);
+  }
   view_ = now;
 }
 
-void Watch::note(double time_s, Severity severity, std::string text, std::string node) {
-  happenings_.push_back({.number = ++last_number_,
-                         .time_s = time_s,
-                         .severity = severity,
-                         .text = std::move(text),
-                         .node = std::move(node)});
-  if (happenings_.size() > kMostHappenings) happenings_.pop_front();
+void Watch::note(Finding finding, double time_s) {
+  finding.since_s.reset();
+  events_.push_back({++last_number_, time_s, std::move(finding)});
+  if (events_.size() > kMostEvents) events_.pop_front();
 }
 
 void Watch::note_restarts(const ClusterView& now) {
   for (const NodeView& node : now.nodes) {
     if (has_restarted(node, view_)) {
-      note(now.time_s, Severity::kWarning, name_of(node) + " has restarted", node.name);
+      note(about_node(node, Severity::kWarning, "restarted", "has restarted"), now.time_s);
     }
-    if (node.stopped_s >= kWorthStoppingSeconds) {
-      note(now.time_s, Severity::kWarning,
-           fmt::format("{} did not run for {:.1f} s: stopped, or short of processor time",
-                       name_of(node), node.stopped_s),
-           node.name);
-    }
+    if (node.stopped_s < kWorthStoppingSeconds) continue;
+    note(about_node(node, Severity::kWarning, "stopped",
+                    fmt::format("did not run for {:.1f} s: stopped, or short of processor time",
+                                node.stopped_s)),
+         now.time_s);
   }
 }
 
@@ -152,94 +173,59 @@ void Watch::note_jobs(const ClusterView& now) {
   const bool is_first = view_.nodes.empty();
   for (const FailedJob& failure : now.failures) {
     if (is_first || view_.find_failure(name_of_job(failure)) != nullptr) continue;
-    note(now.time_s, Severity::kBad,
-         fmt::format("{} has failed: {}", name_of(failure), failure.why));
+    note(finding_of(failure), now.time_s);
   }
   for (const JobView& job : view_.jobs) {
     if (now.find_job(name_of_job(job)) != nullptr) continue;
-    const bool is_forgotten = !job.is_known || server_restarted;
-    const bool has_failed = now.find_failure(name_of_job(job)) != nullptr;
-    note(now.time_s, has_failed ? Severity::kNote : severity_of_end(job, is_forgotten),
-         end_of(job, is_forgotten, has_failed));
+    note(end_of(job, !job.is_known || server_restarted,
+                now.find_failure(name_of_job(job)) != nullptr),
+         now.time_s);
   }
   for (const JobView& job : now.jobs) {
     const JobView* before = view_.find_job(name_of_job(job));
+    const std::string ranks = count_text(job.world_size);
     if (before == nullptr && job.is_joining) {
-      note(now.time_s, Severity::kNote,
-           fmt::format("{} is joining: {} rank{} in total", name_of(job), job.world_size,
-                       job.world_size == 1 ? "" : "s"));
+      note(about_job(job, Severity::kNote, "joins",
+                     fmt::format("{} is joining: {} in total", name_of(job), ranks)),
+           now.time_s);
     } else if (!job.is_joining && (before == nullptr || before->is_joining)) {
-      note(now.time_s, Severity::kGood,
-           fmt::format("{} runs with {} rank{}", name_of(job), job.world_size,
-                       job.world_size == 1 ? "" : "s"));
-    }
-    const RankSet left = job.in(RankState::kLeft);
-    if (before == nullptr) continue;
-    if (const RankSet fresh = left - before->in(RankState::kLeft); !fresh.empty()) {
-      note(now.time_s, Severity::kNote, fmt::format("{} left {}", ranks_text(fresh), name_of(job)));
+      note(about_job(job, Severity::kGood, "runs",
+                     fmt::format("{} runs with {}", name_of(job), ranks)),
+           now.time_s);
     }
   }
 }
 
-void Watch::compare_problems(std::vector<Problem> problems, const ClusterView& now) {
-  std::map<std::string_view, const Problem*> before;
-  for (const Problem& old : problems_) before.emplace(old.key, &old);
-  keys_.clear();
-  for (const Problem& problem : problems) keys_.insert(problem.key);
-  for (const Problem& old : problems_) {
-    if (keys_.contains(old.key) || !can_be_over(old, now)) continue;
-    note(now.time_s, Severity::kGood,
-         fmt::format("{}, after {:.0f} s", old.over, now.time_s - old.since_s), old.node);
-  }
-  for (Problem& problem : problems) {
-    const auto found = before.find(problem.key);
-    const Problem* old = found == before.end() ? nullptr : found->second;
-    if (old != nullptr) problem.since_s = old->since_s;
-    if (old == nullptr || old->subject != problem.subject) {
-      note(now.time_s, problem.severity, problem.text, problem.node);
-    }
-  }
-  problems_ = worst_first(std::move(problems));
-}
-
-std::vector<Problem> Watch::problems_of(const ClusterView& view) {
-  std::vector<Problem> problems;
-  for (const NodeView& node : view.nodes) add_node_problems(node, view.time_s, problems);
-  for (const JobView& job : view.jobs) add_job_problems(job, view.time_s, problems);
+std::vector<Finding> Watch::findings_in(const ClusterView& view) {
+  std::vector<Finding> findings;
+  for (const NodeView& node : view.nodes) add_node_findings(node, view.time_s, findings);
+  for (const JobView& job : view.jobs) add_job_findings(job, view.time_s, findings);
   // Forget conditions that have ended, with their nodes and jobs.
   std::erase_if(held_until_, [&](const auto& one) { return one.second < view.time_s; });
-  return problems;
+  return findings;
 }
 
-void Watch::add_node_problems(const NodeView& node, double time_s, std::vector<Problem>& problems) {
+void Watch::add_node_findings(const NodeView& node, double time_s, std::vector<Finding>& findings) {
   if (!node.is_asked || node.presence == NodePresence::kUnknown) return;
   if (node.presence == NodePresence::kUp) {
-    add_traffic_problems(node, time_s, problems);
+    add_traffic_findings(node, time_s, findings);
     return;
   }
-  const std::string_view absence = absence_of(node.presence);
-  problems.push_back({.key = fmt::format("node {} is not there", node.address),
-                      .severity = is_gone(node.presence) ? Severity::kBad : Severity::kWarning,
-                      .text = fmt::format("{} {}: {}", name_of(node), absence, node.problem),
-                      .over = name_of(node) + " answers again",
-                      .subject = "",
-                      .node = node.name,
-                      .since_s = node.since_s});
+  Finding absent =
+      about_node(node, is_gone(node.presence) ? Severity::kBad : Severity::kWarning, "absent",
+                 fmt::format("{}: {}", absence_of(node.presence), node.problem));
+  absent.over = name_of(node) + " answers again";
+  absent.since_s = node.since_s;
+  findings.push_back(std::move(absent));
 }
 
-void Watch::add_traffic_problems(const NodeView& node, double time_s,
-                                 std::vector<Problem>& problems) {
+void Watch::add_traffic_findings(const NodeView& node, double time_s,
+                                 std::vector<Finding>& findings) {
   const NodeRates rates = node.rates.value_or(NodeRates{});
-  const auto add = [&](const char* what, bool is_so, std::string_view text, const char* over) {
-    const std::string key = fmt::format("node {} {}", node.address, what);
-    if (!holds(key, is_so, time_s)) return;
-    problems.push_back({.key = key,
-                        .severity = Severity::kWarning,
-                        .text = fmt::format("{} {}", name_of(node), text),
-                        .over = fmt::format("{} {}", name_of(node), over),
-                        .subject = "",
-                        .node = node.name,
-                        .since_s = time_s});
+  const auto add = [&](const char* kind, bool is_so, std::string_view text, const char* over) {
+    if (!holds(fmt::format("{} {}", node.address, kind), is_so, time_s)) return;
+    findings.push_back(about_node(node, Severity::kWarning, kind, text));
+    findings.back().over = fmt::format("{} {}", name_of(node), over);
   };
   add("refuses", rates.refused_packets > 0,
       "drops packets that no healthy job sends: from strangers, or from ranks that were started "
@@ -253,58 +239,46 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
       "has enough aggregators again");
 }
 
-void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems) {
-  const auto add = [&](const std::string& what, Severity severity, std::string text,
-                       const std::string& over, double since_s, std::string subject = "") {
-    problems.push_back({.key = fmt::format("{} {} {}", name_of(job), job.incarnation, what),
-                        .severity = severity,
-                        .text = name_of(job) + std::move(text),
-                        .over = over.empty() ? "" : name_of(job) + over,
-                        .subject = std::move(subject),
-                        .node = "",
-                        .job = name_of_job(job),
-                        .since_s = since_s});
-  };
+void Watch::add_job_findings(const JobView& job, double time_s, std::vector<Finding>& findings) {
   if (!job.is_known) {
-    add("unknown", Severity::kBad, " lost its server: no server that answers knows it", "", time_s);
+    findings.push_back(
+        about_job(job, Severity::kBad, "unknown",
+                  name_of(job) + " lost its server: no server that answers knows it"));
     return;
   }
-  if (const RankSet stuck = job.in(RankState::kStuck); !stuck.empty()) {
-    add("stuck", Severity::kBad,
-        " waits for " + stuck_text(job, stuck) +
-            (job.waits_in.empty() ? "" : " in " + job.waits_in),
-        " continues", time_s - job.waited_s, ranks_text(stuck));
-  }
-  if (const RankSet lost = job.in(RankState::kLost); !lost.empty()) {
-    add("lost", Severity::kBad, fmt::format(" lost {}", ranks_text(lost)), "", time_s,
-        ranks_text(lost));
-  }
+  JobFacts facts = facts_of(job);
   if (const RankSet missing = job.in(RankState::kMissing); !missing.empty()) {
-    const JobView* before = view_.find_job(name_of_job(job));
     const std::string key = fmt::format("{} {} is joining", name_of(job), job.incarnation);
-    if (before == nullptr) held_until_[key] = time_s + kSlowToJoinSeconds;
-    if (!held_until_.contains(key)) {
-      add("missing", Severity::kWarning, fmt::format(" waits for {} to join", ranks_text(missing)),
-          "", time_s);
-    }
+    if (view_.find_job(facts.name) == nullptr) held_until_[key] = time_s + kSlowToJoinSeconds;
+    if (!held_until_.contains(key)) facts.missing = missing;
   }
-  if (const RankSet detached = job.in(RankState::kDetached); !detached.empty()) {
-    add("detached", Severity::kWarning,
-        fmt::format(": {} left the switch and send{} straight to the server", ranks_text(detached),
-                    detached.size() == 1 ? "s" : ""),
-        ": all ranks send through their switches again", time_s, ranks_text(detached));
-  }
+  for (Finding& finding : findings_of(facts, time_s)) findings.push_back(std::move(finding));
+  if (auto stragglers = stragglers_of(job)) findings.push_back(std::move(*stragglers));
+}
+
+std::optional<Finding> Watch::stragglers_of(const JobView& job) const {
+  constexpr const char* kKind = "straggler";
+  const Finding* before = episodes_.find(kKind, name_of_job(job));
+  RankSet late;
+  std::uint64_t most_us = 0;
   for (const RankView& rank : job.ranks) {
     if (!rank.delay || rank.delay->operations < kEnoughOperations) continue;
-    if (rank.delay->typical_us() < kOnTimeUs) continue;
-    const std::string what = fmt::format("straggler {}", rank.rank);
-    const bool was = keys_.contains(fmt::format("{} {} {}", name_of(job), job.incarnation, what));
-    if (!was && rank.delay->typical_us() < kLateUs) continue;
-    add(what, Severity::kWarning,
-        fmt::format(": rank {} is a straggler: late by {:.0f} ms in half of the operations",
-                    rank.rank, static_cast<double>(rank.delay->typical_us()) / 1000),
-        fmt::format(": rank {} is no longer a straggler", rank.rank), time_s);
+    const bool was = before != nullptr &&
+                     std::binary_search(before->ranks.begin(), before->ranks.end(), rank.rank);
+    if (rank.delay->typical_us() < (was ? kOnTimeUs : kLateUs)) continue;
+    late.insert(static_cast<Rank>(rank.rank));
+    most_us = std::max(most_us, rank.delay->typical_us());
   }
+  if (late.empty()) return std::nullopt;
+  const bool is_one = late.is_single();
+  Finding finding = about_job(
+      job, Severity::kWarning, kKind,
+      fmt::format("{}: {} {}: late by {}{:.0f} ms in half of the operations", name_of(job),
+                  ranks_text(late), is_one ? "is a straggler" : "are stragglers",
+                  is_one ? "" : "up to ", static_cast<double>(most_us) / 1000));
+  late.for_each([&](Rank rank) { finding.ranks.push_back(rank); });
+  finding.over = name_of(job) + ": no rank is a straggler any more";
+  return finding;
 }
 
 bool Watch::holds(const std::string& key, bool is_so, double time_s) {

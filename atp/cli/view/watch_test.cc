@@ -32,16 +32,16 @@ class WatchTest : public testing::Test {
   // The events since the last call.
   std::vector<std::string> events() {
     std::vector<std::string> texts;
-    for (const Happening& one : watch_.happenings()) {
-      if (one.number > seen_) texts.push_back(one.text);
+    for (const ClusterEvent& one : watch_.events()) {
+      if (one.number > seen_) texts.push_back(one.finding.text);
     }
-    seen_ = watch_.happenings().empty() ? 0 : watch_.happenings().back().number;
+    seen_ = watch_.events().empty() ? 0 : watch_.events().back().number;
     return texts;
   }
 
   std::vector<std::string> problems() const {
     std::vector<std::string> texts;
-    for (const Problem& problem : watch_.problems()) texts.push_back(problem.text);
+    for (const Finding& problem : watch_.problems()) texts.push_back(problem.text);
     return texts;
   }
 
@@ -67,7 +67,7 @@ TEST_F(WatchTest, ManyLateRanksOfManyJobsTakeLittleTime) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i) pass({server, answer(true)});
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  EXPECT_EQ(watch_.problems().size(), kJobs * kRanks);
+  EXPECT_EQ(watch_.problems().size(), kJobs);
   EXPECT_LT(took.count(), 10);
 }
 
@@ -155,26 +155,27 @@ TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
        {}},
       {"ranks leave one after the other",
        {with({}), with({.left = {1}}), with({.left = {0, 1}})},
-       {"job 7 runs with 2 ranks", "rank 1 left job 7", "rank 0 left job 7"},
+       {"job 7 runs with 2 ranks", "job 7: rank 1 left", "job 7: ranks 0 and 1 left"},
        {}},
       {"a rank is stuck and goes on",
        {with({}), with({.stuck = {1}}), with({.stuck = {1}}), with({})},
        {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2) in sum #17",
-        "job 7 continues, after 3 s"},
+        "job 7 no longer waits for rank 1 (10.0.1.2) in sum #17, after 3 s"},
        {}},
       {"a second stuck rank is reported too",
        {with({}), with({.stuck = {1}}), with({.stuck = {0, 1}})},
        {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2) in sum #17",
-        "job 7 waits for ranks 0 and 1 in sum #17"},
-       {"job 7 waits for ranks 0 and 1 in sum #17"}},
+        "job 7 waits for ranks 0 (10.0.1.2), 1 (10.0.1.2) in sum #17"},
+       {"job 7 waits for ranks 0 (10.0.1.2), 1 (10.0.1.2) in sum #17"}},
       {"a rank is lost, and the job ends with it",
        {with({}), with({.joined = {0}, .lost = {1}}), idle},
-       {"job 7 runs with 2 ranks", "job 7 lost rank 1", "job 7 ended: rank 1 lost"},
+       {"job 7 runs with 2 ranks", "job 7: rank 1 silent for a lease: lost",
+        "job 7 ended: rank 1 lost"},
        {}},
       {"a job ends while it waits",
        {with({}), with({.stuck = {1}}), idle},
        {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2) in sum #17",
-        "job 7 ended while it waited for rank 1 (10.0.1.2)"},
+        "job 7 ended while it waited for rank 1"},
        {}},
       {"ranks leave their switch and return",
        {with({}), with({.detached = {0, 1}}), with({})},
@@ -324,9 +325,9 @@ TEST_F(WatchTest, ListsTheWorstProblemFirst) {
 
 TEST_F(WatchTest, KeepsOnlyTheLatestEvents) {
   for (std::uint64_t i = 0; i < 150; ++i) pass(with({.job = i}));
-  EXPECT_EQ(watch_.happenings().size(), Watch::kMostHappenings);
-  EXPECT_EQ(watch_.happenings().back().text, "job 149 runs with 2 ranks");
-  EXPECT_EQ(watch_.happenings().back().number, 299u);
+  EXPECT_EQ(watch_.events().size(), Watch::kMostEvents);
+  EXPECT_EQ(watch_.events().back().finding.text, "job 149 runs with 2 ranks");
+  EXPECT_EQ(watch_.events().back().number, 299u);
 }
 
 }  // namespace
