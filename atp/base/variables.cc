@@ -1,6 +1,7 @@
 #include "atp/base/variables.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -286,6 +287,15 @@ std::string values_text(const Variable& of) {
   return "seconds";
 }
 
+template <class Number>
+bool is_between(std::string_view text, const Variable& of) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto value = static_cast<double>(number);
+  return error == std::errc{} && end == text.data() + text.size() && value >= of.least &&
+         value <= of.most;
+}
+
 std::string readers_text(VariableReaders readers) {
   constexpr std::pair<VariableReaders, std::string_view> kNames[] = {{kCpp, "C++"},
                                                                      {kTorch, "torch"},
@@ -332,6 +342,22 @@ std::string expected_text(const Variable& of) {
 std::string_view value_of(const Variable& of) {
   const char* text = std::getenv(std::string(of.name).c_str());
   return text == nullptr ? std::string_view{} : std::string_view{text};
+}
+
+std::string_view value_of(std::string_view name) { return value_of(variable(name)); }
+
+Status check(const Variable& of, std::string_view text) {
+  bool is_right = text.empty() || of.kind == kText;
+  if (of.kind == kChoice || of.kind == kSwitch) {
+    const auto choices = choices_of(of);
+    is_right |= std::find(choices.begin(), choices.end(), text) != choices.end();
+  } else if (of.kind == kWhole) {
+    is_right |= is_between<std::uint64_t>(text, of);
+  } else if (of.kind == kSeconds) {
+    is_right |= is_between<double>(text, of);
+  }
+  if (is_right) return ok_status();
+  return Error{std::string(of.name) + "=\"" + std::string(text) + "\" is not " + expected_text(of)};
 }
 
 std::string variables_table() {

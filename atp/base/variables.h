@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "atp/base/result.h"
+
 // Every environment variable that a user may set, in one table. C++ and torch take their types,
 // ranges and errors from it; `atp help environment`, the help of torch's Options, the table of
 // docs/use/variables.md and the hints about misspelt names are written from it.
@@ -46,6 +48,10 @@ std::span<const std::string_view> choices_of(const Variable& of);
 std::string expected_text(const Variable& of);
 // What the environment says; an empty variable counts as unset.
 std::string_view value_of(const Variable& of);
+std::string_view value_of(std::string_view name);
+// An error that names the variable, if the text is not what the table says. Any text is right for a
+// variable of kind kText, and an empty one for each.
+Status check(const Variable& of, std::string_view text);
 
 // The table in docs/use/variables.md, between its markers.
 std::string variables_table();

@@ -125,6 +125,17 @@ def test_a_hangup_reaches_the_nodes_of_a_host_that_only_serves_and_ends_nothing(
     assert service.log.read_text().count("stopping: ") == 1
 
 
+def test_a_hangup_reaches_only_nodes_that_have_something_to_read_again(cluster):
+    (port,) = free_ports(1)
+    server = f"{{host: a0, port: {port}}}"
+    text = cluster.file.read_text().replace("servers: [", f"servers: [{server}, ")
+    cluster.file.write_text(text + "jobs: [{job: 7, weight: 3}]\n")
+    (service,) = cluster.serve("a0")
+    service.send_signal(signal.SIGHUP)
+    cluster.wait_for(service, f"read the weights of jobs from {cluster.file} again: 1 entry")
+    assert "nothing to read again" not in service.log.read_text()
+
+
 def parts_at(cluster, *hosts):
     """{job: its part} at each host's switch, once the jobs hold aggregators there."""
     addresses = {"a0": "127.0.1.1", "b0": "127.0.2.1", "s0": "127.0.3.1"}

@@ -130,6 +130,25 @@ def test_both_ends_say_at_once_which_key_is_missing(cluster, keys, tmp_path, wha
     assert refused in node.output()
 
 
+def assert_same_refusal(cluster, node, option, file):
+    """Of a file that a node has read again, and of one with which it would start."""
+    new = cluster.start("new", [cluster.atp, "switch", "--listen", "127.0.0.1:0", option, file])
+    assert new.wait(SECONDS) == 2, new.output()
+    (problem,) = re.findall(rf"({option}: .*)\n", new.output())
+    kept = "stay as they are, but this node would not start with this file"
+    assert re.search(rf"{re.escape(problem)}; the \w+ {kept}\n", node.output()), node.output()
+
+
+def test_hangup_keeps_the_weights_that_a_file_with_an_error_would_replace(cluster, tmp_path):
+    weights = tmp_path / "weights.yaml"
+    weights.write_text("jobs: [{job: 7, weight: 3}]\n")
+    switch = cluster.start_switch("--weights", weights)
+    weights.write_text("jobs: [{job: 7, weight: 0}]\n")
+    switch.signal(signal.SIGHUP)
+    cluster.wait_until(lambda: "stay as they are" in switch.output(), "the error", SECONDS)
+    assert_same_refusal(cluster, switch, "--weights", weights)
+
+
 def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
     keys("vision"), keys("speech")
     file = keys("all", "vision")
@@ -171,6 +190,7 @@ def test_hangup_makes_nodes_read_their_keys_again(cluster, keys, tmp_path):
     cluster.wait_until(
         lambda: "the keys stay as they are" in cluster.server.output(), "the error", SECONDS
     )
+    assert_same_refusal(cluster, cluster.server, "--keys", file)
     assert all(rank.running() for rank in ranks)
 
     reload("speech")

@@ -297,6 +297,23 @@ def test_values_that_the_ranks_do_not_get_are_named_and_so_are_misspelt_variable
     assert "variable ATP_ALGORITM is unknown; did you mean ATP_ALGORITHM?\n" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "ATP_TIMEOUT=soon",
+        "ATP_ALGORITHM=rings",
+        "ATP_PORT_RANGE=9000-8000",
+        "ATP_ROUTE=127.0.0.1:5501,127.0.0.1:5501",
+        "ATP_KEY_FILE=no-such-file",
+    ],
+)
+def test_a_wrong_variable_is_refused_before_anything_starts(wrong):
+    name, value = wrong.split("=")
+    result = atp("run", "-n", "2", "--", "echo", "started", env={**os.environ, name: value})
+    assert result.returncode == 2, result.stderr
+    assert not result.stdout and f"{name}" in result.stderr
+
+
 def test_a_run_without_a_number_of_ranks_names_the_option():
     result = atp("run", "--", "python", "train.py")
     assert result.returncode == 2

@@ -125,3 +125,22 @@ def test_wrong_use_is_refused(cluster, command, message):
     process = cluster.start("wrong", [cluster.atp, *command])
     assert process.wait(SECONDS) == 2
     assert message in process.output()
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ([], []),
+        (["--quota", "8"], []),
+        (["--partition", "4"], ["--weights has no effect with --partition"]),
+        (["--first-come"], ["--weights has no effect with --first-come"]),
+        (["--partition", "4", "--first-come"], ["--first-come has no", "--weights has no"]),
+    ],
+    ids=str,
+)
+def test_a_switch_says_which_options_have_no_effect(cluster, tmp_path, beside, said):
+    weights = tmp_path / "weights.yaml"
+    weights.write_text("jobs: [{job: 7, weight: 3}]\n")
+    output = cluster.start_switch("--weights", weights, *beside).output()
+    assert all(words in output for words in said), output
+    assert output.count("no effect") == len(said), output

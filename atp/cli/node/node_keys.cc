@@ -55,7 +55,7 @@ std::string changes_text(const std::vector<Tenant>& before, const std::vector<Te
 std::unique_ptr<NodeKeys> NodeKeys::open(const std::string& path) {
   if (path.empty()) return nullptr;
   auto tenants = read_key_file(path);
-  if (!tenants) throw CommandError("--keys: " + tenants.error().message);
+  if (!tenants) throw CommandError("--keys: " + tenants.error().message, kWrongUsage);
   log_info("read the keys of {} from {}", count_of(tenants.value().size()), path);
   return std::unique_ptr<NodeKeys>(new NodeKeys(path, std::move(tenants).value()));
 }
@@ -67,7 +67,7 @@ void NodeKeys::reload() {
   }
   auto tenants = read_key_file(path_);
   if (!tenants) {
-    log_error("{}; the keys stay as they are", tenants.error().message);
+    log_refused("--keys: " + tenants.error().message, "keys");
     return;
   }
   const std::string news =
@@ -78,6 +78,11 @@ void NodeKeys::reload() {
     return;
   }
   log_info("{}", news);
+}
+
+void log_refused(const std::string& problem, const char* what) {
+  log_error("{}; the {} stay as they are, but this node would not start with this file", problem,
+            what);
 }
 
 LogAbout about(const JobName& job, const RankSet& ranks) {

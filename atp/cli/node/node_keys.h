@@ -40,6 +40,10 @@ class NodeKeys {
   Keyring ring_;
 };
 
+// Says that a file with an error has been read again: `problem` is the error with which the node
+// would end at its start, "keys" what it keeps.
+void log_refused(const std::string& problem, const char* what);
+
 // The fields of a log line about a job and some of its ranks.
 LogAbout about(const JobName& job, const RankSet& ranks = {});
 

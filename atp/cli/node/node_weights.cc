@@ -5,6 +5,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/node/node_keys.h"
 #include "atp/config/text/file.h"
 #include "atp/config/text/words.h"
 
@@ -32,7 +33,7 @@ std::unique_ptr<NodeWeights> NodeWeights::open(const std::string& path, const Ke
   if (path.empty()) return nullptr;
   if (path == "-") throw CommandError("--weights: " + *why_reading_may_wait(path), kWrongUsage);
   auto entries = read_job_weights_file(path);
-  if (!entries) throw CommandError("--weights: " + entries.error().message);
+  if (!entries) throw CommandError("--weights: " + entries.error().message, kWrongUsage);
   std::unique_ptr<NodeWeights> weights(new NodeWeights(path, keys, std::move(entries).value()));
   weights->log_entries("");
   return weights;
@@ -45,7 +46,7 @@ void NodeWeights::reload() {
   }
   auto entries = read_job_weights_file(path_);
   if (!entries) {
-    log_error("{}; the weights stay as they are", entries.error().message);
+    log_refused("--weights: " + entries.error().message, "weights");
     return;
   }
   const bool had_entries = !entries_.empty();

@@ -84,8 +84,20 @@ void check_sharing(const SwitchOptions& options) {
       kWrongUsage);
 }
 
+// Only jobs that share all aggregators have parts, about which weights decide.
+void tell_what_has_no_effect(const SwitchOptions& options) {
+  const bool has_regions = options.sharing.partitions > 0;
+  if (has_regions && options.sharing.first_come) {
+    log_warning("--first-come has no effect with --partition: each job has a region of its own");
+  }
+  if (options.weights.empty() || !(has_regions || options.sharing.first_come)) return;
+  log_warning("--weights has no effect with {}: {}", has_regions ? "--partition" : "--first-come",
+              has_regions ? "each job has a region of its own" : "jobs have no parts");
+}
+
 ServeEnd serve_one(const SwitchOptions& options) {
   check_sharing(options);
+  tell_what_has_no_effect(options);
   const Endpoint listen = listen_endpoint(options.serve);
   SwitchConfig config;
   config.sharing = options.sharing;

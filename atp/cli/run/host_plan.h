@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,13 @@ struct NodePlan {
   std::string listen = "127.0.0.1:0";
   std::uint32_t lane = 0;  // routes to a server use the switches of its lane
   std::vector<std::string> arguments;
+
+  // Whether it has files that SIGHUP makes it read again.
+  bool reads_again() const {
+    return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+      return argument == "--keys" || argument == "--weights";
+    });
+  }
 };
 
 // What `atp run` starts on one host.

@@ -212,10 +212,9 @@ void JobRunner::handle_signals() {
       stop_or_continue(signal == SIGTSTP ? SIGSTOP : SIGCONT);
       continue;
     }
-    // A service has nothing to reload itself, but its nodes may have keys.
     const bool terminal_is_gone = info.ssi_code == SI_QUEUE && info.ssi_int == kTerminalIsGone;
     if (signal == SIGHUP && !plan_.job && !terminal_is_gone) {
-      signal_all(Kind::kNode, signal);
+      reload_nodes();
       continue;
     }
     signal_all(Kind::kRank, signal);
@@ -225,6 +224,17 @@ void JobRunner::handle_signals() {
       policy_.asked_to_end(clock_now());
     }
   }
+}
+
+// A service has nothing to reload itself, but its nodes may have keys, and its switches weights.
+void JobRunner::reload_nodes() {
+  bool any = false;
+  for (const Child& child : children_) {
+    if (child.kind != Kind::kNode || !child.running || !child.plan->reads_again()) continue;
+    kill(-child.pid, SIGHUP);
+    any = true;
+  }
+  if (!any) log_info("SIGHUP: there is nothing to read again for the nodes of this host");
 }
 
 // SIGTSTP suspends the whole job, switches and servers included: otherwise they would consider the

@@ -67,6 +67,7 @@ class JobRunner {
   void watch(Kind kind, Instant until);
   void wait_for_something(Instant until);
   void handle_signals();
+  void reload_nodes();
   void stop_or_continue(int signal);
   void reap();
   void handle_end(Child& child, int status);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "atp/base/rank_set.h"
+#include "atp/base/variables.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/run/guard.h"
@@ -231,21 +232,29 @@ void add_run_options(const Command& command, RunOptions& options) {
 
 // Ranks find the key through their environment, where a user may have named it instead of --key.
 void use_key(RunOptions& options) {
+  const char* const source = options.key_file.empty() ? "ATP_KEY_FILE" : "--key";
+  const std::string given(value_of("ATP_KEY_FILE"));
   if (!options.key_file.empty()) {
     options.key_file = std::filesystem::absolute(options.key_file);
-    const char* given = std::getenv("ATP_KEY_FILE");
-    if (given != nullptr && *given != '\0' && options.key_file != given) {
+    if (!given.empty() && options.key_file != given) {
       log_warning("the key is that of --key instead of your ATP_KEY_FILE={}", given);
     }
     setenv("ATP_KEY_FILE", options.key_file.c_str(), 1);
-  }
-  const char* path = std::getenv("ATP_KEY_FILE");
-  if (path == nullptr || *path == '\0') return;
-  options.key_file = std::filesystem::absolute(path);
-  if (options.runner.command.empty()) {
-    value_or_throw(read_key_file(path));  // of all tenants: no ranks start here
+  } else if (given.empty()) {
+    return;
   } else {
-    value_or_throw(read_own_key(path));
+    options.key_file = std::filesystem::absolute(given);
+  }
+  const auto need = [&](const auto& read) {
+    if (!read) {
+      throw CommandError(fmt::format("{}: {}", source, read.error().message), kWrongUsage);
+    }
+  };
+  // Without ranks it is that of all tenants.
+  if (options.runner.command.empty()) {
+    need(read_key_file(options.key_file));
+  } else {
+    need(read_own_key(options.key_file));
   }
 }
 

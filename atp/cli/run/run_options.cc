@@ -3,15 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <string_view>
 
 #include "atp/base/system_random.h"
+#include "atp/base/variables.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
 #include "atp/cli/node/prefix.h"
+#include "atp/collective/base/options.h"
 #include "atp/collective/shm/segment.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/config/text/file.h"
@@ -75,10 +75,7 @@ void add_servers(HostPlan& plan, const RunOptions& options) {
 }
 
 // The user's own route; empty: none.
-std::string given_route() {
-  const char* route = std::getenv("ATP_ROUTE");
-  return route == nullptr ? "" : route;
-}
+std::string given_route() { return std::string(value_of("ATP_ROUTE")); }
 
 // Checks in advance what a rank would find out too late.
 bool has_memory(const RunOptions& options) {
@@ -91,15 +88,10 @@ bool has_memory(const RunOptions& options) {
   return memory.ok();
 }
 
-bool is_set_to(const char* name, std::string_view value) {
-  const char* text = std::getenv(name);
-  return text != nullptr && value == text;
-}
-
 // What ranks on several hosts do unless a variable forbids it (docs/use/variables.md).
 bool sums_on_hosts() {
-  return !is_set_to("ATP_HIERARCHY", "0") && !is_set_to("ATP_HOST_MEMORY", "0") &&
-         !is_set_to("ATP_EXACT", "1") && !is_set_to("ATP_SCALE", "fixed");
+  return value_of("ATP_HIERARCHY") != "0" && value_of("ATP_HOST_MEMORY") != "0" &&
+         value_of("ATP_EXACT") != "1" && value_of("ATP_SCALE") != "fixed";
 }
 
 // The first option that starts a switch or a server; null: none.
@@ -118,8 +110,9 @@ const char* option_with_nodes(const RunOptions& options) {
 // sum over a ring if a variable says so, for which nothing has to be started.
 bool takes_network(const RunOptions& options) {
   if (option_with_nodes(options) != nullptr || options.values > 0) return true;
-  const bool without_memory = is_set_to("ATP_HOST_MEMORY", "0") || is_set_to("ATP_SCALE", "fixed");
-  if (!is_set_to("ATP_ALGORITHM", "ring")) return without_memory || !has_memory(options);
+  const bool without_memory =
+      value_of("ATP_HOST_MEMORY") == "0" || value_of("ATP_SCALE") == "fixed";
+  if (value_of("ATP_ALGORITHM") != "ring") return without_memory || !has_memory(options);
   if (without_memory) {
     log_info("with ATP_ALGORITHM=ring no switch and no server are started; --switch starts them");
   }
@@ -240,6 +233,12 @@ HostPlan plan_of(const RunOptions& options) {
   static_cast<void>(networks_of("--status-from", options.status_from));
   static_cast<void>(networks_of("--drain-from", options.drain_from));
   HostPlan plan = options.cluster_file.empty() ? local_plan(options) : cluster_plan(options);
+  if (plan.job) {
+    const auto replaced = plan.job->of_rank(plan.job->first_rank);
+    if (const Status right = CommunicatorOptions::check_environment(replaced); !right) {
+      throw CommandError(right.error().message, kWrongUsage);
+    }
+  }
   for (NodePlan& node : plan.nodes) {
     const auto add = [&node](const char* option, const std::string& value) {
       node.arguments.insert(node.arguments.end(), {option, value});

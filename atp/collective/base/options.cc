@@ -38,7 +38,7 @@ Error malformed(const char* name, std::string_view found, const std::string& exp
   return {std::string(name) + "=" + quoted(found) + " is not " + expected};
 }
 
-std::string_view lookup(std::string_view name) { return value_of(variable(name)); }
+std::string_view lookup(std::string_view name) { return value_of(name); }
 
 // A variable's own range, or a narrower one.
 struct Whole {
@@ -52,13 +52,12 @@ std::string range_text(const Whole& what) {
 }
 
 Result<std::uint64_t> read_whole(const Whole& what, std::string_view text) {
+  const Variable range{
+      .name = what.name, .kind = VariableKind::kWhole, .least = what.least, .most = what.most};
+  if (text.empty()) return malformed(what.name, text, expected_text(range));
+  if (const Status right = check(range, text); !right) return right.error();
   std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto number = static_cast<double>(value);
-  if (error != std::errc{} || end != text.data() + text.size() || number < what.least ||
-      number > what.most) {
-    return malformed(what.name, text, range_text(what));
-  }
+  std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
 
@@ -79,23 +78,18 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   const Variable& of = variable(name);
   const std::string_view text = value_of(of);
   if (text.empty()) return otherwise;
+  if (const Status right = check(of, text); !right) return right.error();
   double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= of.least) ||
-      seconds > of.most) {
-    return malformed(name, text, expected_text(of));
-  }
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
 // The first choice if the variable is unset.
 Result<std::string> optional_choice(const char* name) {
   const Variable& of = variable(name);
-  const std::span<const std::string_view> choices = choices_of(of);
   const std::string_view text = value_of(of);
-  if (text.empty()) return std::string(choices.front());
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string(text);
-  return malformed(name, text, expected_text(of));
+  if (const Status right = check(of, text); !right) return right.error();
+  return std::string(text.empty() ? choices_of(of).front() : text);
 }
 
 Result<bool> optional_switch(const char* name) {
@@ -257,6 +251,28 @@ Status CommunicatorOptions::set_routes(std::string_view text) {
   more_routes.assign(std::make_move_iterator(routes.value().begin() + 1),
                      std::make_move_iterator(routes.value().end()));
   return ok_status();
+}
+
+Status CommunicatorOptions::check_environment(const Variables& replaced) {
+  const auto is_replaced = [&](std::string_view name) {
+    return std::any_of(replaced.begin(), replaced.end(), [&](const auto& one) {
+      return one.first == name && one.second != lookup(name);
+    });
+  };
+  for (const Variable& each : variables()) {
+    if ((each.readers & (kCpp | kTorch)) == 0 || is_replaced(each.name)) continue;
+    if (const Status right = check(each, value_of(each)); !right) return right;
+  }
+  if (const auto format = read_number_format(); !format) return format.error();
+  CommunicatorOptions options;
+  options.host_memory = true;  // so that no route is right, too
+  if (!is_replaced("ATP_ROUTE")) {
+    if (const Status routes = read_routes(options); !routes) return routes;
+  }
+  if (!is_replaced("ATP_COLOCATED_SERVER")) {
+    if (const Status server = options.read_colocated_server(); !server) return server;
+  }
+  return options.read_ports();
 }
 
 Result<CommunicatorOptions> CommunicatorOptions::from_environment() {

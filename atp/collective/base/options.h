@@ -97,6 +97,10 @@ struct CommunicatorOptions {
   // Reads RANK, WORLD_SIZE, and the variables that are for C++ in the table of all
   // (atp/base/variables.h). `atp run` sets those that a job needs.
   static Result<CommunicatorOptions> from_environment();
+  // For a launcher, before it starts ranks: what each of them would refuse of the environment, in
+  // which the launcher replaces these variables. (It has the ranks' key, and looks at that itself.)
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  static Status check_environment(const Variables& replaced);
 
   // Sets route and more_routes from text: "host:port,host:port", switches upward, then the server;
   // ";" before the route to the next shard; port ranges for several routes at once

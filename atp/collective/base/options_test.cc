@@ -219,6 +219,31 @@ TEST(Environment, ReadsEachVariableThatIsForCpp) {
   }
 }
 
+TEST(Environment, IsRefusedByALauncherThatWouldPassItOn) {
+  const auto problem = [](const Variables& changes,
+                          const CommunicatorOptions::Variables& replaced = {}) {
+    static_cast<void>(read_with(changes));
+    const Status right = CommunicatorOptions::check_environment(replaced);
+    return right ? "" : right.error().message;
+  };
+  EXPECT_EQ(problem({}), "");
+  EXPECT_EQ(problem({{"ATP_ROUTE", ""}, {"RANK", "x"}}, {{"RANK", "0"}}), "");
+  const Variables wrong = {{"ATP_ROUTE", "127.0.0.1:1,127.0.0.1:1"},
+                           {"ATP_PORT_RANGE", "9-1"},
+                           {"ATP_COLOCATED_SERVER", "here"},
+                           {"ATP_ALGORITHM", "rings"},
+                           {"ATP_TIMEOUT", "0"},
+                           {"ATP_TIMEOUT", "nan"},
+                           {"ATP_DIGEST_EVERY", "-1"},
+                           {"ATP_HOST_MEMORY", "yes"}};
+  for (const auto& [name, value] : wrong) {
+    EXPECT_THAT(problem({{name, value}}), HasSubstr(name + "=\"" + value + "\""));
+    unsetenv(name.c_str());  // of another reader than C++
+  }
+  EXPECT_THAT(problem({{"ATP_SCALE", "fixed"}, {"ATP_EXACT", "1"}}),
+              HasSubstr("ATP_SCALE, ATP_WIRE and ATP_EXACT contradict each other"));
+}
+
 TEST(Environment, HasTheDefaultsOfTheTable) {
   const CommunicatorOptions options;
   const auto begins_with = [](const char* name, Duration time) {

@@ -160,6 +160,11 @@ Result<std::vector<Endpoint>> resolve_route(std::string_view text) {
       return Error{"cannot send to " + to_string(hop.value()) +
                    ": a route needs the address and port of each switch and of the server"};
     }
+    // Joining through it would go round in a circle until it times out.
+    if (std::find(route.begin(), route.end(), hop.value()) != route.end()) {
+      return Error{to_string(hop.value()) +
+                   " stands twice in one route: name each switch once, and the server last"};
+    }
     route.push_back(hop.value());
     begin = comma + 1;
   }

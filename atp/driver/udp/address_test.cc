@@ -66,6 +66,8 @@ TEST(Address, TheErrorOfABadRouteStatesTheRule) {
        "9 hops; a route has the server and at most 7 switches before it"},
       {"[fe80::1]:5501,[fd00::2]:5500", "'fe80::1' is a link-local address"},
       {"[fe80::1%lo]:5500", "'fe80::1%lo' is a link-local address"},
+      {"10.0.0.1:5501,10.0.0.9:5500,10.0.0.1:5501",
+       "10.0.0.1:5501 stands twice in one route: name each switch once"},
       {"0.0.0.0:5500", "cannot send to 0.0.0.0:5500: a route needs the address and port"},
   };
   for (const Case& c : cases) {
