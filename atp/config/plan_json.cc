@@ -73,7 +73,9 @@ ordered_json json_of(const Candidate& candidate) {
             {"fully_shard", candidate.data.fully_shard},
             {"collective", planner::to_string(candidate.data.collective)},
             {"bytes", candidate.data.bytes},
-            {"seconds", candidate.data.seconds}}},
+            {"seconds", candidate.data.seconds},
+            {"waited", candidate.data.waited}}},
+          {"sequence_parallel", candidate.sequence_parallel},
           {"measured", candidate.measured},
           {"notes", candidate.notes}};
 }

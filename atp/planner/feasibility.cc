@@ -79,14 +79,24 @@ std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t ba
   return std::nullopt;
 }
 
+Workload micro_batch_of(const Workload& workload, const Options& options) {
+  return {options.micro_batch == 0 ? workload.batch : options.micro_batch, workload.sequence};
+}
+
 std::uint64_t sequences_at_once(const Workload& workload, const Options& options) {
-  return options.by_heads ? 0 : workload.batch / options.chunks;
+  return options.by_heads ? 0 : micro_batch_of(workload, options).batch / options.chunks;
 }
 
 double kv_copies_of_core(const Transformer& model, std::uint64_t batch, Mesh mesh) {
   if (core_spread(model, batch, mesh) != CoreSpread::kHeadsWithSharedKv) return 1;
   const std::uint32_t copies = mesh.d2 / std::max(1u, model.kv_heads / mesh.d1);
   return copies;
+}
+
+std::string lacking_memory(double needed, double limit) {
+  if (limit == 0 || needed <= limit) return {};
+  return "a rank needs " + number_text(needed / 1e9) + " GB of memory but has " +
+         number_text(limit / 1e9) + " GB";
 }
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
@@ -105,10 +115,15 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
   if (options.sequence_parallel) {
     require("d1", mesh.d1, "number of tokens per sequence", workload.sequence);
   }
-  if (workload.batch % options.chunks != 0) {
-    result.reasons.push_back(std::to_string(options.chunks) +
-                             " chunks do not divide the batch of " +
-                             counted(workload.batch, "sequence"));
+  const Workload micro = micro_batch_of(workload, options);
+  if (workload.batch % micro.batch != 0) {
+    result.reasons.push_back("micro-batches of " + std::to_string(micro.batch) +
+                             " do not divide the batch of " + counted(workload.batch, "sequence"));
+  }
+  if (micro.batch % options.chunks != 0) {
+    result.reasons.push_back(std::to_string(options.chunks) + " chunks do not divide the " +
+                             (options.micro_batch == 0 ? "batch of " : "micro-batch of ") +
+                             counted(micro.batch, "sequence"));
   }
   if (model.heads % mesh.d1 == 0) {
     check_scatter(model, workload, options, mesh, result);
@@ -119,12 +134,9 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
                              " tokens leaves a row of d1 = " + std::to_string(mesh.d1) +
                              " without tokens");
   }
-  const double needed = memory_per_rank(model, workload, mesh, options).total();
-  if (options.device_memory_bytes > 0 && needed > options.device_memory_bytes) {
-    result.reasons.push_back("a rank needs " + number_text(needed / 1e9) +
-                             " GB of memory but has " +
-                             number_text(options.device_memory_bytes / 1e9) + " GB");
-  }
+  std::string why = lacking_memory(memory_per_rank(model, workload, mesh, options).total(),
+                                   options.device_memory_bytes);
+  if (!why.empty()) result.reasons.push_back(std::move(why));
   return result;
 }
 

@@ -29,6 +29,9 @@ enum class CoreSpread {
 // sequences; nothing if none is.
 std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t batch, Mesh mesh);
 
+// What a replica runs at once.
+Workload micro_batch_of(const Workload& workload, const Options& options);
+
 // The argument `batch` of these functions: the sequences per chunk, or 0 if sequences are not
 // split.
 std::uint64_t sequences_at_once(const Workload& workload, const Options& options);
@@ -41,6 +44,9 @@ struct Feasibility {
   std::vector<std::string> reasons;  // against the mesh; empty if it can run the model
   std::vector<std::string> notes;
 };
+
+// Why a device's memory is too small; empty if it is not, or if there is no limit (0).
+std::string lacking_memory(double needed, double limit);
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
                            const Options& options);

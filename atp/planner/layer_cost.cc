@@ -341,9 +341,14 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
 }
 
 LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting) {
-  return layer_volume(inputs.model, inputs.tokens, mesh, accounting,
-                      kv_copies_of_core(inputs.model, inputs.at_once, mesh),
-                      inputs.options.sequence_parallel);
+  const double core_copies = kv_copies_of_core(inputs.model, inputs.at_once, mesh);
+  LayerVolume volume = layer_volume(inputs.model, inputs.tokens, mesh, accounting, core_copies,
+                                    inputs.options.sequence_parallel);
+  if (inputs.options.recompute != Recompute::kNone) {
+    add_recomputed(inputs.model, inputs.tokens, mesh, accounting, core_copies,
+                   inputs.options.recompute == Recompute::kFull, volume);
+  }
+  return volume;
 }
 
 Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
@@ -407,7 +412,7 @@ LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layo
     cost.seconds += cost.norm_seconds;
     ends.seconds += ends.norm_seconds;
   }
-  cost.step_seconds = inputs.model.layers * cost.seconds + ends.seconds;
+  cost.step_seconds = inputs.micro_batches * (inputs.model.layers * cost.seconds + ends.seconds);
   if (!is_paper(inputs.options) && inputs.interconnect.device.flops_per_second > 0 &&
       std::isfinite(cost.step_seconds)) {
     cost.step = step_time(inputs, mesh, cost);

@@ -59,8 +59,8 @@ struct DimensionOption {
   }
 };
 
-// The parts of a request that determine costs; they are validated and outlive this. `tokens` is
-// separate so that its influence can be explored.
+// The parts of a request that determine costs; they are validated and outlive this. `tokens`, of
+// one micro-batch, is separate so that its influence can be explored.
 struct CostInputs {
   const Interconnect& interconnect;
   const Transformer& model;
@@ -68,6 +68,7 @@ struct CostInputs {
   double tokens = 0;
   double sequence = 0;        // tokens per sequence; for the time of the attention core
   std::uint64_t at_once = 0;  // sequences per chunk; for the split of the attention core
+  double micro_batches = 1;   // each of `tokens`
 };
 
 // The allowed collectives of one dimension, the cheapest for the whole model first, ties by

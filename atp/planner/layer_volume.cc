@@ -74,6 +74,32 @@ EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool 
   return volume;
 }
 
+void add_recomputed(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
+                    double core_copies, bool whole, LayerVolume& volume) {
+  // The inputs of the blocks' products, which are gathered again, are half of what is gathered.
+  volume.all_gathered1 *= 1.5;
+  volume.all_gathers1 *= 1.5;
+  volume.norm *= 1.5;
+  volume.norm_all_reduces += 2 * model.norm_statistics * (mesh.d2 > 1 ? 1 : 0);
+  if (!whole) return;
+  volume.all_reduced1 += (volume.all_reduced1 - volume.copies_all_reduced1) / 2;
+  volume.all_reduces1 *= 1.5;
+  volume.reduce_scattered1 *= 1.5;
+  volume.reduce_scatters1 *= 1.5;
+  if (mesh.d2 == 1) return;
+  const double per_row = tokens / mesh.d1;
+  const auto q = static_cast<double>(model.q_width());
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
+  const bool fused = accounting == Accounting::kFused;
+  volume.all_reduced2 += model.first_matrices() * static_cast<double>(model.ffn_width()) * per_row;
+  volume.all_reduces2 += 1;
+  (fused ? volume.reduce_scattered2 : volume.all_reduced2) +=
+      (q + 2 * kv * (fused ? core_copies : 1)) * per_row;
+  (fused ? volume.reduce_scatters2 : volume.all_reduces2) += 1;
+  volume.all_gathered2 += q * per_row;
+  volume.all_gathers2 += 1;
+}
+
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
                          double core_copies, bool sequence_parallel) {
   LayerVolume volume;

@@ -57,6 +57,11 @@ enum class Accounting { kPlain, kFused, kEquation2 };
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
                          double core_copies = 1, bool sequence_parallel = false);
 
+// Adds what the backward pass sends once more if it computes a whole layer again, which is what the
+// forward pass sends, or only its norms.
+void add_recomputed(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
+                    double core_copies, bool whole, LayerVolume& volume);
+
 // The volume of the parts before and after the layers, forward and backward: embedding, last norm,
 // head, loss. The embedding sums T h / d2 on dimension 1, and so does the head's backward pass. The
 // head sums T V / d1 on dimension 2. The loss reduces the maximum logit and sums two values per

@@ -103,6 +103,31 @@ double activation_bytes(const Transformer& model, Mesh mesh, double core_copies,
   return norms + e * (core + q / mesh.d1 + feed_forward) + scales;
 }
 
+// Of one layer, for all tokens of a micro-batch.
+double kept_bytes(const Transformer& model, const Workload& micro, Mesh mesh,
+                  const Options& options, double core_copies) {
+  double kept = static_cast<double>(micro.tokens()) *
+                activation_bytes(model, mesh, core_copies, options.sequence_parallel);
+  const double e = model.bytes_per_element;
+  if (options.stores_attention_scores) kept += attention_scores(model, micro, mesh) * e / 2;
+  return kept + joined_weights(model, mesh) * e;
+}
+
+// The same if the backward pass computes again what it can: only the inputs of norms, of the core,
+// of W_O and of the activation function remain, or of the layer.
+double kept_of_recomputed(const Transformer& model, const Workload& micro, Mesh mesh,
+                          const Options& options, double core_copies) {
+  const double residual = 1.0 * model.hidden / mesh.d2 / (options.sequence_parallel ? mesh.d1 : 1);
+  double values = residual;
+  if (options.recompute == Recompute::kSelective) {
+    const auto q = static_cast<double>(model.q_width());
+    const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) * core_copies;
+    const double wide = model.first_matrices() * static_cast<double>(model.ffn_width());
+    values += residual + (q + 2 * kv + q) / ranks(mesh) + (q + wide) / mesh.d1;
+  }
+  return static_cast<double>(micro.tokens()) * values * model.bytes_per_element;
+}
+
 MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload, Mesh mesh,
                               const Options& options) {
   MemoryPerRank memory;
@@ -113,17 +138,20 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
   memory.optimizer =
       parameters * options.optimizer_bytes_per_parameter.value_or(is_half(model) ? 12 : 2 * e);
   const double core_copies = kv_copies_of_core(model, sequences_at_once(workload, options), mesh);
-  const auto tokens = static_cast<double>(workload.tokens());
-  double of_layer = tokens * activation_bytes(model, mesh, core_copies, options.sequence_parallel);
-  if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh) * e / 2;
-  of_layer += joined_weights(model, mesh) * e;
+  const Workload micro = micro_batch_of(workload, options);
+  const auto tokens = static_cast<double>(micro.tokens());
+  const double whole = kept_bytes(model, micro, mesh, options, core_copies);
+  const double of_layer = options.recompute == Recompute::kNone
+                              ? whole
+                              : kept_of_recomputed(model, micro, mesh, options, core_copies);
   memory.activations = model.layers * of_layer;
   if (model.vocabulary > 0) {
     const bool splits_tokens = options.sequence_parallel && !options.whole_logits;
     memory.activations += tokens * norm_bytes(model, mesh, splits_tokens);
   }
-  memory.working =
-      tokens * std::max(logit_bytes(model, mesh, options), gradient_bytes(model, mesh));
+  // A layer that is computed again is whole while its backward pass runs.
+  const double of_backward = tokens * gradient_bytes(model, mesh) + whole - of_layer;
+  memory.working = std::max(tokens * logit_bytes(model, mesh, options), of_backward);
   return memory;
 }
 

@@ -29,6 +29,13 @@ enum class Volume {
   kEquation2,  // all as all-reduces, the paper's 14 h; always used in the paper's modes
 };
 
+// What the backward pass computes again instead of keeping it.
+enum class Recompute {
+  kNone,
+  kSelective,  // all but products, the attention core and sums: norms and activation functions
+  kFull,       // each layer, from its input
+};
+
 struct CollectiveSet {
   bool ring = true;
   bool hierarchical = true;
@@ -94,6 +101,9 @@ struct Options {
   // on dimension 1 becomes a reduce-scatter and an all-gather. With whole logits this is so inside
   // the layers only. Only with exact volumes.
   bool sequence_parallel = false;
+  // Plans with and without it, and keeps what is faster for each mesh; sequence_parallel is then
+  // ignored.
+  bool searches_sequence_parallel = false;
 
   // Replicas of the mesh, each on consecutive devices with a part of the batch; 0: as many as take
   // the least time. fully_shard: each holds a part of the weights and gathers them for every layer
@@ -101,6 +111,11 @@ struct Options {
   std::uint32_t replicas = 1;
   bool fully_shard = false;
   CollectiveSet data;
+
+  // Sequences that a replica runs at once, whose gradients it adds up before the optimizer's step;
+  // 0: its whole part of the batch.
+  std::uint32_t micro_batch = 0;
+  Recompute recompute = Recompute::kNone;
 
   // Memory: optimizer state per weight (absent: Adam's two moments and, for half precision, a
   // master copy, in float32 at least), and whether attention scores are stored; the runtime's

@@ -109,8 +109,11 @@ struct DataCost {
   std::uint32_t replicas = 1;
   bool fully_shard = false;
   Collective collective = Collective::kNone;  // that sums gradients
-  double bytes = 0;    // tensor bytes per rank: gradients and, if fully sharded, weights twice
-  double seconds = 0;  // after the backward pass, not hidden by it
+  double bytes = 0;  // tensor bytes per rank: gradients and, if fully sharded, weights twice
+  double seconds = 0;
+  double gathering = 0;   // of these, the seconds of weights
+  std::size_t level = 0;  // of the fullest links
+  double waited = 0;      // the part of `seconds` that computation does not hide
 };
 
 // Bytes per rank, all layers.
@@ -128,7 +131,8 @@ struct Candidate {
   MeshLayout layout;  // per level, top to bottom; in paper mode the contiguous one
   LayerCost cost;
   MemoryPerRank memory;
-  DataCost data;                        // in cost.step_seconds, but not in cost.step
+  DataCost data;  // `waited` is in cost.step_seconds, not in cost.step
+  bool sequence_parallel = false;
   bool measured = false;                // bandwidths come from Interconnect::measured
   std::vector<std::string> infeasible;  // why the model cannot run; empty in a plan
   std::vector<std::string> notes;       // caveats: replicated kv heads, batch scatter

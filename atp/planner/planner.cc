@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "atp/planner/feasibility.h"
 #include "atp/planner/memory.h"
@@ -39,6 +41,9 @@ Status check_options(const Options& options) {
     return Error{
         "sequence parallelism is not in equation 2; use link-load mode with exact volumes"};
   }
+  if (options.recompute != Recompute::kNone && volume_of(options) != Volume::kExact) {
+    return Error{"recomputation is not in equation 2; use link-load mode with exact volumes"};
+  }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
   if (const double bytes = options.optimizer_bytes_per_parameter.value_or(0); !(bytes >= 0)) {
     return Error{"the optimizer's bytes per parameter must not be negative, found " +
@@ -68,19 +73,19 @@ Status check_layout(const Interconnect& interconnect, const MeshLayout& layout) 
   return ok_status();
 }
 
-CostInputs cost_inputs(const Request& request) {
-  return {request.interconnect,
-          request.model,
-          request.options,
-          static_cast<double>(request.workload.tokens()),
-          static_cast<double>(request.workload.sequence),
-          sequences_at_once(request.workload, request.options)};
-}
-
 // Whether the runtime must guess which algorithm was measured.
 bool assumes_ring(const Request& request, const LayerCost& cost) {
   return request.options.runtime && (cost.dimension1.collective == Collective::kMeasured ||
                                      cost.dimension2.collective == Collective::kMeasured);
+}
+
+bool is_beyond_runtime(const Candidate& candidate) {
+  const auto has = [](const DimensionCost& cost) {
+    return cost.collective == Collective::kHierarchical ||
+           cost.reduce_scatter == Collective::kHierarchical ||
+           cost.all_gather == Collective::kHierarchical;
+  };
+  return has(candidate.cost.dimension1) || has(candidate.cost.dimension2);
 }
 
 // Adds memory, texts and notes.
@@ -91,6 +96,7 @@ Candidate candidate_of(const Request& request, const CostInputs& inputs, const C
   candidate.cost = found.cost;
   describe(inputs, found.mesh, found.layout, candidate.cost);
   candidate.memory = memory_per_rank(request.model, request.workload, found.mesh, request.options);
+  candidate.sequence_parallel = request.options.sequence_parallel;
   candidate.measured = is_measured(inputs, found.mesh);
   Feasibility feasibility =
       feasibility_of(request.model, request.workload, found.mesh, request.options);
@@ -99,6 +105,15 @@ Candidate candidate_of(const Request& request, const CostInputs& inputs, const C
   if (candidate.measured && assumes_ring(request, candidate.cost)) {
     candidate.notes.push_back(
         "the measurement does not say which algorithm ran; the runtime uses a ring");
+  }
+  if (request.interconnect.point_to_point && request.options.mode == CostMode::kLinkLoad) {
+    candidate.notes.push_back(
+        "devices are used in the order of the point-to-point matrix; only the layouts of meshes "
+        "are "
+        "searched, so the same devices in another order may be faster");
+  }
+  if (is_beyond_runtime(candidate)) {
+    candidate.notes.push_back("atp.tensor_parallel cannot run this: it has no hierarchical sums");
   }
   if (found.layout.empty()) {
     candidate.notes.push_back(
@@ -148,6 +163,17 @@ void reject_unserved(const Request& request, std::set<std::uint32_t> unserved_d1
 
 }  // namespace
 
+CostInputs cost_inputs(const Request& request) {
+  const Workload micro = micro_batch_of(request.workload, request.options);
+  return {request.interconnect,
+          request.model,
+          request.options,
+          static_cast<double>(micro.tokens()),
+          static_cast<double>(micro.sequence),
+          sequences_at_once(request.workload, request.options),
+          static_cast<double>(request.workload.batch) / micro.batch};
+}
+
 Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected) {
   std::string message = "no mesh can run this model on these devices:";
   for (const RejectedMesh& mesh : rejected) {
@@ -177,7 +203,52 @@ Status check_request(const Request& request) {
   return ok_status();
 }
 
+namespace {
+
+// The faster of two candidates for each mesh and number of replicas, the fastest first; ties keep
+// the order of `found`.
+std::vector<Candidate> best_of_each(std::vector<Candidate> found) {
+  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.measured != b.measured) return a.measured;
+    return comparable(a.cost.step_seconds) < comparable(b.cost.step_seconds);
+  });
+  std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
+  std::erase_if(found, [&seen](const Candidate& each) {
+    return !seen.emplace(each.mesh.d1, each.data.replicas).second;
+  });
+  return found;
+}
+
+Result<Plan> plan_with_either(const Request& request) {
+  Request one = request;
+  one.options.searches_sequence_parallel = one.options.sequence_parallel = false;
+  Result<Plan> whole = plan(one);
+  one.options.sequence_parallel = true;
+  Result<Plan> split = plan(one);
+  if (!split) return whole;
+  if (!whole) return split;
+  std::vector<Candidate> found;
+  for (Plan* each : {&whole.value(), &split.value()}) {
+    found.push_back(std::move(each->best));
+    std::move(each->runners_up.begin(), each->runners_up.end(), std::back_inserter(found));
+  }
+  found = best_of_each(std::move(found));
+  Plan plan = std::move(found.front().sequence_parallel ? split.value() : whole.value());
+  plan.best = found.front();
+  plan.runners_up.assign(found.begin() + 1, found.end());
+  std::erase_if(plan.rejected, [&found](const RejectedMesh& rejected) {
+    return std::any_of(found.begin(), found.end(), [&rejected](const Candidate& each) {
+      return each.mesh == rejected.mesh && each.data.replicas == rejected.replicas;
+    });
+  });
+  plan.seconds_per_step = plan.best.cost.step_seconds;
+  return plan;
+}
+
+}  // namespace
+
 Result<Plan> plan(const Request& request) {
+  if (request.options.searches_sequence_parallel) return plan_with_either(request);
   if (Status status = check_request(request); !status) return status.error();
   if (request.options.replicas != 1) return plan_with_replicas(request);
   const CostInputs inputs = cost_inputs(request);

@@ -4,6 +4,7 @@
 
 #include "atp/base/result.h"
 #include "atp/planner/interconnect.h"
+#include "atp/planner/layer_cost.h"
 #include "atp/planner/model.h"
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
@@ -56,6 +57,8 @@ Result<double> all_reduce_seconds(const Interconnect& interconnect, const MeshLa
 
 // The error of a plan without any feasible mesh.
 Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected);
+
+CostInputs cost_inputs(const Request& request);
 
 // The checks that every entry point makes first.
 Status check_request(const Request& request);

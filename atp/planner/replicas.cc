@@ -7,8 +7,11 @@
 #include <tuple>
 #include <utility>
 
+#include "atp/planner/feasibility.h"
 #include "atp/planner/layer_cost.h"
 #include "atp/planner/memory.h"
+#include "atp/planner/step_time.h"
+#include "atp/planner/text.h"
 
 namespace atp::planner {
 namespace {
@@ -68,20 +71,37 @@ Request request_of_replica(const Request& request, std::uint32_t replicas,
   return part;
 }
 
+// Two layers' weights are whole, that of one that computes and of the next, one layer's gradients,
+// and those of embedding and head.
 void shard_memory(const Request& request, Candidate& candidate) {
   const double replicas = candidate.data.replicas;
   if (!request.options.fully_shard || replicas == 1) return;
+  Transformer layers = request.model;
+  layers.vocabulary = 0;
+  const double of_layers = trained_per_rank(layers, candidate.mesh);
+  const double ends = trained_per_rank(request.model, candidate.mesh) - of_layers;
+  const double one = of_layers / request.model.layers, element = request.model.bytes_per_element;
+  const double missing = 1 - 1 / replicas;
   MemoryPerRank& memory = candidate.memory;
-  // One layer's weights are whole while it computes.
-  const double gathered = memory.weights / request.model.layers;
-  memory.weights = memory.weights / replicas + gathered * (1 - 1 / replicas);
-  memory.gradients /= replicas;
+  const double two = std::min(2 * one, of_layers);
+  memory.weights = memory.weights / replicas + (two + ends) * element * missing;
+  memory.gradients = memory.gradients / replicas + (one + ends) * element * missing;
   memory.optimizer /= replicas;
 }
 
-bool fits(const Request& request, const Candidate& candidate) {
-  const double limit = request.options.device_memory_bytes;
-  return limit == 0 || candidate.memory.total() <= limit;
+// Adds what the replicas exchange to a mesh of one of them.
+void add_data(const Request& request, const Request& part, Candidate& candidate,
+              std::uint32_t replicas) {
+  DataCost& data = candidate.data;
+  data = data_cost(request, candidate.mesh, replicas);
+  const bool is_timed = candidate.cost.step.seconds > 0;
+  data.waited = data.seconds;
+  if (is_timed && replicas > 1 && std::isfinite(data.seconds)) {
+    const CostInputs inputs = cost_inputs(part);
+    data.waited = waited_between_replicas(inputs, candidate.mesh, candidate.cost, data);
+  }
+  candidate.cost.step_seconds += data.waited;
+  shard_memory(request, candidate);
 }
 
 // All feasible meshes with this number of replicas.
@@ -107,14 +127,13 @@ void add_candidates(const Request& request, std::uint32_t replicas, std::vector<
   plan.layouts_searched += of_part.layouts_searched;
   of_part.runners_up.insert(of_part.runners_up.begin(), std::move(of_part.best));
   for (Candidate& candidate : of_part.runners_up) {
-    candidate.data = data_cost(request, candidate.mesh, replicas);
-    candidate.cost.step_seconds += candidate.data.seconds;
-    shard_memory(request, candidate);
-    if (fits(request, candidate)) {
+    add_data(request, part, candidate, replicas);
+    const std::string why =
+        lacking_memory(candidate.memory.total(), request.options.device_memory_bytes);
+    if (why.empty()) {
       found.push_back(std::move(candidate));
     } else {
-      plan.rejected.push_back(
-          {candidate.mesh, {"a rank needs more memory than the device has"}, replicas});
+      plan.rejected.push_back({candidate.mesh, {why}, replicas});
     }
   }
 }
@@ -197,6 +216,7 @@ DataCost data_cost(const Request& request, Mesh mesh, std::uint32_t replicas) {
   switches.in_network = options.data.in_network;
   // Rings of the runtime sum half precision as float32.
   const double summed_in_rings = options.runtime ? std::max(4.0, element) : element;
+  const double gathers = 2 * (request.model.layers + 1.0);
   cost.seconds = std::numeric_limits<double>::infinity();
   for (const auto& [allowed, summed] :
        {std::pair{rings, summed_in_rings}, std::pair{switches, element}}) {
@@ -208,6 +228,15 @@ DataCost data_cost(const Request& request, Mesh mesh, std::uint32_t replicas) {
     cost.collective = options.fully_shard ? best.reduce_scatter : best.collective;
     cost.bytes = best.bytes;
     cost.seconds = best.seconds();
+    cost.level = best.bottleneck.level;
+    cost.gathering = options.fully_shard
+                         ? gathers * best.all_gather_rate.of(2 * parameters * element / gathers)
+                         : 0;
+  }
+  if (options.fully_shard) {
+    const Workload of_replica{request.workload.batch / replicas, request.workload.sequence};
+    const double times = 1.0 * of_replica.batch / micro_batch_of(of_replica, options).batch;
+    for (double* each : {&cost.bytes, &cost.seconds, &cost.gathering}) *each *= times;
   }
   return cost;
 }

@@ -12,8 +12,9 @@
 // A replica is on consecutive devices, as in init_mesh(data_parallel=R), so replicas split the
 // upper levels of the tree and meshes the rest. After a backward pass the ranks at the same place
 // in all replicas sum their gradients (data parallelism), or keep a part of the weights each and
-// gather them twice per step (fully sharded, FSDP). All these groups run at once; their time is
-// that of the fullest link, as in the mesh, and is not hidden by computation.
+// gather them twice per micro-batch (fully sharded, FSDP). All these groups run at once; their time
+// is that of the fullest link, as in the mesh. If the devices' speed is known, computation hides
+// what it can of it (step_time.h).
 
 namespace atp::planner {
 

@@ -92,6 +92,34 @@ TEST(DataCost, OfHalfPrecisionInTheRuntimesRingsIsThatOfFloat32) {
   EXPECT_DOUBLE_EQ(data_cost(request, {4, 1}, 2).seconds, 2 * exact);
 }
 
+// Two racks of timed devices: what a layer needs is gathered while the one before it computes, and
+// its gradients are summed while the next computes.
+TEST(PlanWithReplicas, HidesWhatTheySendBehindComputation) {
+  for (const bool fully_shard : {false, true}) {
+    Request request = request_on(flat(2, {kGigabyte}), 8, 2);
+    request.model = {.name = "gpt", .hidden = 256, .layers = 20, .heads = 16};
+    request.options.fully_shard = fully_shard;
+    const auto data_at = [&request](double flops) {
+      request.interconnect.device.flops_per_second = flops;
+      return plan(request).value().best.data;
+    };
+    const DataCost exposed = data_at(1e30), hidden = data_at(1e9);
+    EXPECT_NEAR(exposed.waited, exposed.seconds, 1e-9);
+    EXPECT_DOUBLE_EQ(hidden.seconds, exposed.seconds);
+    // The weights of each pass's first layer and the last gradients: 3 of 60 transfers, or 1 of 20.
+    EXPECT_NEAR(hidden.waited, hidden.seconds / 20, 1e-3 * hidden.seconds);
+    request.options.micro_batch = 1;
+    EXPECT_DOUBLE_EQ(data_at(1e9).seconds, exposed.seconds * (fully_shard ? 4 : 1));
+  }
+}
+
+TEST(PlanWithReplicas, OnTheLinksOfTheMeshGetWhatThatLeaves) {
+  Request request = request_on(flat(4, {kGigabyte}), 8, 2);
+  request.interconnect.device.flops_per_second = 1e30;
+  const Candidate shared = plan(request).value().best;
+  EXPECT_NEAR(shared.data.waited, shared.data.seconds, 1e-6 * shared.data.seconds);
+}
+
 TEST(PlanWithReplicas, PutsThemOnBothSidesOfTheSlowLink) {
   const Result<Plan> found = plan(request_on(racks(), 64, 0));
   ASSERT_TRUE(found) << found.error().message;
@@ -131,13 +159,13 @@ TEST(PlanWithReplicas, ThatShardTheWeightsNeedLessMemory) {
   const Result<Plan> sharded = plan(request);
   const MemoryPerRank& memory = sharded.value().best.memory;
   EXPECT_LT(memory.total(), copies);
-  // Half, and half of a layer that is gathered; there are two layers.
-  EXPECT_DOUBLE_EQ(memory.weights, memory.gradients * 1.5);
+  // Half of all, and the other half of both layers' weights and of one layer's gradients.
+  EXPECT_DOUBLE_EQ(memory.gradients, memory.weights * 0.75);
   // A device with memory for the parts but not for copies.
   request.options.device_memory_bytes = (copies + memory.total()) / 2;
   EXPECT_TRUE(plan(request));
   request.options.fully_shard = false;
-  EXPECT_THAT(plan(request).error().message, HasSubstr("more memory than the device has"));
+  EXPECT_THAT(plan(request).error().message, HasSubstr("GB of memory but has"));
 }
 
 TEST(PlanWithReplicas, IsRefusedWhereTheModelCannotTell) {

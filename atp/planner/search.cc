@@ -39,8 +39,8 @@ MeshLayout layout_of_measured(const CostInputs& inputs, Mesh mesh) {
   if (!layout.empty() || inputs.options.mode != CostMode::kLinkLoad) return layout;
   Interconnect unmeasured = inputs.interconnect;
   unmeasured.measured.clear();
-  const CostInputs modelled{unmeasured,    inputs.model,    inputs.options,
-                            inputs.tokens, inputs.sequence, inputs.at_once};
+  const CostInputs modelled{unmeasured,      inputs.model,   inputs.options,      inputs.tokens,
+                            inputs.sequence, inputs.at_once, inputs.micro_batches};
   const std::vector<CostedMesh> found =
       search(modelled, [mesh](Mesh candidate) { return candidate == mesh; });
   return found.empty() ? MeshLayout{} : found.front().layout;
@@ -130,6 +130,12 @@ std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<boo
   std::erase_if(found,
                 [](const CostedMesh& mesh) { return !std::isfinite(mesh.cost.step_seconds); });
   std::sort(found.begin(), found.end(), is_better);
+  // The model is optimistic: what it says of one mesh does not beat a measurement of another.
+  if (inputs.options.mode == CostMode::kLinkLoad) {
+    std::stable_partition(found.begin(), found.end(), [&inputs](const CostedMesh& each) {
+      return is_measured(inputs, each.mesh);
+    });
+  }
   return found;
 }
 

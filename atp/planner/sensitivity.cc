@@ -39,8 +39,8 @@ class Prober {
   // The best mesh with one quantity multiplied by `factor`.
   std::optional<CostedMesh> best_with(Quantity quantity, std::size_t level, double factor) const {
     Interconnect changed = inputs_.interconnect;
-    CostInputs inputs{changed,        inputs_.model,    inputs_.options,
-                      inputs_.tokens, inputs_.sequence, inputs_.at_once};
+    CostInputs inputs{changed,          inputs_.model,   inputs_.options,      inputs_.tokens,
+                      inputs_.sequence, inputs_.at_once, inputs_.micro_batches};
     switch (quantity) {
       case Quantity::kBandwidth: changed.levels[level].bandwidth.value *= factor; break;
       case Quantity::kLatency:

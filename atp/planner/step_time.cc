@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "atp/planner/feasibility.h"
@@ -32,17 +33,60 @@ class Timeline {
   // Returns when the transfer ends.
   double send(int link, double seconds) {
     double& free = free_[static_cast<std::size_t>(link)];
-    free = std::max(now_, free) + seconds;
+    const double start = std::max(now_, free);
+    free = start + seconds;
+    if (static_cast<std::size_t>(link) == shared_) {
+      serve_until(start, posted_.size());
+      served_ = std::max(served_, start) + seconds;
+      free = served_;
+    }
     sent_ += seconds;
     return free;
   }
 
   void wait(double done) { now_ = std::max(now_, done); }
 
+  // Transfers between replicas use a link when the mesh does not: one after the other, in gaps.
+  void share(int link) { shared_ = static_cast<std::size_t>(link); }
+
+  // Returns the number of the transfer.
+  std::size_t post(double seconds) {
+    posted_.push_back({now_, seconds, 0});
+    return posted_.size() - 1;
+  }
+  void wait_posted(std::size_t number) {
+    while (next_ <= number) serve_until(std::numeric_limits<double>::infinity(), number);
+    wait(posted_[number].done);
+  }
+
  private:
+  struct Posted {
+    double ready = 0;
+    double left = 0;
+    double done = 0;
+  };
+
+  // The link has nothing else to do until `time`.
+  void serve_until(double time, std::size_t last) {
+    for (; next_ < posted_.size() && next_ <= last; ++next_) {
+      Posted& first = posted_[next_];
+      const double start = std::max(served_, first.ready);
+      if (start >= time) break;
+      const double part = std::min(first.left, time - start);
+      served_ = start + part;
+      first.left -= part;
+      if (served_ >= time && first.left > 0) break;
+      first.done = served_;
+    }
+  }
+
   double now_ = 0;
   double sent_ = 0;
   std::array<double, 2> free_{};
+  std::size_t shared_ = 2;  // of `free_`; 2: neither
+  double served_ = 0;       // until when that link has been given out
+  std::size_t next_ = 0;    // of the transfers
+  std::vector<Posted> posted_;
 };
 
 // Simulates one pass: chunks take turns, stage by stage.
@@ -91,10 +135,14 @@ class Passes {
   }
 
   double layer_products() const {
-    return 3 * (product(h(), qkv()) + product(q_, h()) + core() +
-                product(h(), (first_matrices_ + 1) * wide_));
+    const double passes = recompute() == Recompute::kFull ? 4 : 3;
+    return passes * (product(h(), qkv()) + product(q_, h()) + core() +
+                     product(h(), (first_matrices_ + 1) * wide_));
   }
-  double layer_others() const { return 3 * (2 * norm() + activation()); }
+  double layer_others() const {
+    const double passes = recompute() == Recompute::kNone ? 3 : 4;
+    return passes * (2 * norm() + activation());
+  }
 
   Pass forward() const {
     Pass pass;
@@ -108,7 +156,8 @@ class Passes {
 
   Pass backward() const {
     const double first = product(h(), first_matrices_ * wide_);
-    Pass pass = gathered_tokens();
+    Pass pass = computed_again();
+    for (const Stage& stage : gathered_tokens()) pass.push_back(stage);
     const Pass feed_forward{
         {.computed = product(wide_, h()),
          .link = 1,
@@ -174,6 +223,21 @@ class Passes {
   }
 
  private:
+  // What the backward pass of a layer begins with.
+  Pass computed_again() const {
+    if (recompute() == Recompute::kFull) return forward();
+    Pass pass;
+    if (recompute() == Recompute::kNone) return pass;
+    for (const double computed : {norm(), norm() + activation()}) {
+      pass.push_back({.statistics = norm_sum(inputs_.model.norm_statistics),
+                      .computed = computed,
+                      .link = 0,
+                      .sent = splits_tokens_ ? gathered1() : 0});
+    }
+    return pass;
+  }
+  Recompute recompute() const { return inputs_.options.recompute; }
+
   // A norm and a column-first product: with sequence parallelism a gather is between them.
   void add_block(double product, double sent, Pass& pass) const {
     const double statistics = norm_sum(inputs_.model.norm_statistics);
@@ -258,24 +322,97 @@ Pass on_one_link(Pass pass) {
   return pass;
 }
 
+// What the replicas send during one micro-batch, spread over layers and ends by their weights.
+class Replicas {
+ public:
+  Replicas(const CostInputs& inputs, Mesh mesh, const DataCost& data)
+      : data_(data), layers_(inputs.model.layers), tied_(inputs.model.tied_head) {
+    Transformer layers = inputs.model;
+    layers.vocabulary = 0;
+    of_layers_ = trained_per_rank(layers, mesh) / trained_per_rank(inputs.model, mesh);
+  }
+
+  bool exist() const { return data_.replicas > 1; }
+
+  void start_forward(Timeline& timeline) {
+    if (!gathers()) return;
+    timeline.wait_posted(timeline.post((1 - of_layers_) * gathering()));
+    prefetch(timeline);
+  }
+  void start_backward(Timeline& timeline) {
+    if (!gathers()) return;
+    timeline.post((1 - of_layers_) * gathering());
+    prefetch(timeline);
+  }
+  // Waits for this layer's weights and asks for the next one's.
+  void enter_layer(bool is_last, Timeline& timeline) {
+    if (!gathers()) return;
+    const std::size_t own = prefetched_;
+    if (!is_last) prefetch(timeline);
+    timeline.wait_posted(own);
+  }
+  void leave_layer(Timeline& timeline) { send(of_layers_ / layers_, timeline); }
+  // The gradient of a head that is not the embedding is complete before the layers'.
+  void leave_head(Timeline& timeline) {
+    if (!tied_) send((1 - of_layers_) / 2, timeline);
+  }
+  void finish(Timeline& timeline) {
+    send((1 - of_layers_) / (tied_ ? 1 : 2), timeline);
+    if (exist()) timeline.wait_posted(last_);
+  }
+
+ private:
+  bool gathers() const { return exist() && data_.gathering > 0; }
+  // Once in each pass.
+  double gathering() const { return data_.gathering / 2; }
+  void prefetch(Timeline& timeline) {
+    prefetched_ = timeline.post(of_layers_ / layers_ * gathering());
+  }
+  void send(double part, Timeline& timeline) {
+    if (exist()) last_ = timeline.post(part * (data_.seconds - data_.gathering));
+  }
+
+  DataCost data_;
+  double layers_ = 1, of_layers_ = 1;
+  bool tied_ = true;
+  std::size_t prefetched_ = 0, last_ = 0;
+};
+
 struct Played {
   double seconds = 0;
   double sent = 0;
 };
 
-// A step with this many layers, without the optimizer. `outside` are the passes of embedding and
-// head, where models with whole logits have whole sequences.
+// The link that the replicas share with the mesh: that of a dimension whose fullest links are on
+// the same level; 2: none.
+int link_of(const DataCost& data, const LayerCost& cost) {
+  const auto shares = [&data](const DimensionCost& dimension) {
+    return dimension.bottleneck.role != LinkRole::kNone && dimension.bottleneck.level == data.level;
+  };
+  if (shares(cost.dimension1)) return 0;
+  if (shares(cost.dimension2)) return share_links(cost) ? 0 : 1;
+  return 2;
+}
+
+// A micro-batch with this many layers, without the optimizer. `outside` are the passes of embedding
+// and head, where models with whole logits have whole sequences.
 Played play_step(const CostInputs& inputs, const Passes& passes, const Passes& outside,
-                 const LayerCost& cost, std::uint32_t layers) {
+                 const LayerCost& cost, std::uint32_t layers, Replicas& replicas, int link) {
   const bool shared = share_links(cost);
   const bool has_ends = inputs.model.vocabulary > 0;
   Timeline timeline;
+  timeline.share(link);
   std::vector<double> arrives(inputs.options.chunks, 0);
   const auto run = [&](const Pass& pass) {
     play(shared ? on_one_link(pass) : pass, arrives, shared ? 0 : 1, timeline);
   };
+  replicas.start_forward(timeline);
   if (has_ends) run(outside.embedding());
-  for (std::uint32_t layer = 0; layer < layers; ++layer) run(passes.forward());
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    replicas.enter_layer(layer + 1 == layers, timeline);
+    run(passes.forward());
+  }
+  replicas.start_backward(timeline);
   if (has_ends) {
     if (inputs.options.whole_logits) run(passes.gathered_tokens());
     run(outside.head());
@@ -284,13 +421,17 @@ Played play_step(const CostInputs& inputs, const Passes& passes, const Passes& o
     if (outside.loss_sums() > 0) timeline.wait(timeline.send(0, outside.loss_sums()));
     arrives.assign(arrives.size(), timeline.now());
     run(outside.head_backward());
+    replicas.leave_head(timeline);
   }
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    replicas.enter_layer(layer + 1 == layers, timeline);
     run(passes.backward());
     if (passes.copies_sum() > 0) timeline.wait(timeline.send(0, passes.copies_sum()));
+    replicas.leave_layer(timeline);
   }
   if (has_ends) run(passes.gathered_tokens());
   for (const double arrival : arrives) timeline.wait(arrival);
+  replicas.finish(timeline);
   return {timeline.now(), timeline.sent()};
 }
 
@@ -302,31 +443,62 @@ double optimizer_seconds(const CostInputs& inputs, Mesh mesh) {
          speed;
 }
 
+// Outside the layers, models with whole logits have whole sequences.
+Options options_of_ends(const CostInputs& inputs) {
+  Options options = inputs.options;
+  options.sequence_parallel &= !options.whole_logits;
+  return options;
+}
+
+CostInputs with_options(const CostInputs& inputs, const Options& options) {
+  return {inputs.interconnect, inputs.model,        options, inputs.tokens, inputs.sequence,
+          inputs.at_once,      inputs.micro_batches};
+}
+
 }  // namespace
 
 StepTime step_time(const CostInputs& inputs, Mesh mesh, const LayerCost& cost) {
   const Passes passes(inputs, mesh, cost);
-  Options options = inputs.options;
-  options.sequence_parallel &= !options.whole_logits;
-  const CostInputs of_ends{inputs.interconnect, inputs.model,    options,
-                           inputs.tokens,       inputs.sequence, inputs.at_once};
+  const Options options = options_of_ends(inputs);
+  const CostInputs of_ends = with_options(inputs, options);
   const Passes outside(of_ends, mesh, cost);
+  Replicas alone(inputs, mesh, {});
   // Every further layer takes as long as the second.
-  const Played one = play_step(inputs, passes, outside, cost, 1);
-  const Played two = play_step(inputs, passes, outside, cost, 2);
+  const Played one = play_step(inputs, passes, outside, cost, 1, alone, 2);
+  const Played two = play_step(inputs, passes, outside, cost, 2, alone, 2);
   const double chunks = inputs.options.chunks, layers = inputs.model.layers;
+  const double times = inputs.micro_batches;
   const double optimizer = optimizer_seconds(inputs, mesh);
   StepTime time;
-  time.products = layers * chunks * passes.layer_products();
-  time.others = layers * chunks * passes.layer_others() + optimizer;
+  time.products = times * layers * chunks * passes.layer_products();
+  time.others = times * layers * chunks * passes.layer_others() + optimizer;
   if (inputs.model.vocabulary > 0) {
-    time.products += 3 * chunks * outside.product(inputs.model.hidden, outside.vocabulary());
-    time.others += chunks * (outside.loss() + 3 * outside.norm());
+    time.products +=
+        times * 3 * chunks * outside.product(inputs.model.hidden, outside.vocabulary());
+    time.others += times * chunks * (outside.loss() + 3 * outside.norm());
   }
-  time.sent = one.sent + (layers - 1) * (two.sent - one.sent);
-  time.seconds = one.seconds + (layers - 1) * (two.seconds - one.seconds) + optimizer;
+  time.sent = times * (one.sent + (layers - 1) * (two.sent - one.sent));
+  time.seconds = times * (one.seconds + (layers - 1) * (two.seconds - one.seconds)) + optimizer;
   time.waited = std::max(0.0, time.seconds - time.products - time.others);
   return time;
+}
+
+double waited_between_replicas(const CostInputs& inputs, Mesh mesh, const LayerCost& cost,
+                               const DataCost& data) {
+  const Passes passes(inputs, mesh, cost);
+  const Options options = options_of_ends(inputs);
+  const CostInputs of_ends = with_options(inputs, options);
+  const Passes outside(of_ends, mesh, cost);
+  // Of one micro-batch: if the weights are whole, only the last one sums gradients.
+  DataCost of_one = data;
+  const double times = data.fully_shard ? inputs.micro_batches : 1;
+  of_one.seconds /= times;
+  of_one.gathering /= times;
+  const auto seconds = [&](const DataCost& sent, int link) {
+    Replicas replicas(inputs, mesh, sent);
+    return play_step(inputs, passes, outside, cost, inputs.model.layers, replicas, link).seconds;
+  };
+  return times * std::max(0.0, seconds(of_one, link_of(data, cost)) - seconds({}, 2));
 }
 
 }  // namespace atp::planner

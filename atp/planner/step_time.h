@@ -11,10 +11,18 @@
 // the links of each dimension; dimensions whose fullest links are on the same level share one.
 // Matrix products take their operations divided by the device's speed. Everything else takes its
 // memory traffic divided by the memory's speed, or no time if that is unknown.
+//
+// Replicas are a further resource, but where their fullest links are those of a dimension they get
+// what the mesh leaves. The weights of a layer are gathered one layer ahead, and its gradients are
+// summed once they are complete (FSDP's prefetching, and DistributedDataParallel's buckets).
 
 namespace atp::planner {
 
 // For a mesh whose collectives are in `cost`. The interconnect's device must have a speed.
 StepTime step_time(const CostInputs& inputs, Mesh mesh, const LayerCost& cost);
+
+// The seconds of what replicas send that computation does not hide.
+double waited_between_replicas(const CostInputs& inputs, Mesh mesh, const LayerCost& cost,
+                               const DataCost& data);
 
 }  // namespace atp::planner

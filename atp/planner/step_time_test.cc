@@ -143,13 +143,59 @@ TEST(StepTime, IsTheSameIfMeasurementsEqualTheModel) {
     if (one.mesh.d1 == 1) {
       measured.interconnect.measured[0].algorithm = one.cost.dimension2.collective;
     }
-    const Plan found = plan(measured).value();
-    EXPECT_EQ(found.best.mesh, modelled.best.mesh);
+    EXPECT_EQ(plan(measured).value().best.mesh, one.mesh) << "a measured mesh comes first";
     const Candidate same = evaluate(measured, one.mesh).value();
     EXPECT_TRUE(same.measured);
     EXPECT_NEAR(same.cost.step.seconds, one.cost.step.seconds, 1e-6 * one.cost.step.seconds)
         << one.mesh.d1 << " x " << one.mesh.d2;
   }
+}
+
+TEST(StepTime, OfMicroBatchesIsTheSumOfTheirs) {
+  Request request = timed(4, 1e12);
+  request.workload.batch = 256;
+  const Candidate one = evaluate(request, Mesh{2, 2}).value();
+  request.workload.batch = 1024;
+  request.options.micro_batch = 256;
+  const Candidate four = evaluate(request, Mesh{2, 2}).value();
+  EXPECT_DOUBLE_EQ(four.cost.step.seconds, 4 * one.cost.step.seconds);
+  EXPECT_DOUBLE_EQ(four.cost.step.products, 4 * one.cost.step.products);
+  EXPECT_DOUBLE_EQ(four.cost.seconds, one.cost.seconds) << "per layer and micro-batch";
+  EXPECT_EQ(four.memory.total(), one.memory.total());
+  request.options.micro_batch = 300;
+  EXPECT_FALSE(plan(request)) << "300 do not divide 1024";
+}
+
+// A second forward pass: a third more products, and what that sends.
+TEST(StepTime, OfFullRecomputationHasTwoForwardPasses) {
+  for (const bool sequence_parallel : {false, true}) {
+    Request request = timed(4, 1e30);
+    request.options.sequence_parallel = sequence_parallel;
+    for (const Mesh mesh : {Mesh{4, 1}, Mesh{2, 2}, Mesh{1, 4}}) {
+      request.workload.sequence = 4;
+      request.options.recompute = Recompute::kNone;
+      const Candidate once = evaluate(request, mesh).value();
+      request.options.recompute = Recompute::kFull;
+      const Candidate twice = evaluate(request, mesh).value();
+      EXPECT_DOUBLE_EQ(twice.cost.step.products, once.cost.step.products * 4 / 3);
+      EXPECT_GT(twice.cost.seconds, 1.3 * once.cost.seconds);
+      EXPECT_NEAR(twice.cost.step.seconds, 5 * (twice.cost.seconds + twice.cost.norm_seconds), 1e-9)
+          << "the volume is what the simulated step sends";
+      EXPECT_LT(twice.memory.activations, once.memory.activations / 4);
+    }
+  }
+}
+
+TEST(StepTime, OfSelectiveRecomputationRepeatsNormsOnly) {
+  Request request = timed(4, 1e30);
+  request.interconnect.device.memory_bytes_per_second = 1e9;
+  const Candidate once = evaluate(request, Mesh{4, 1}).value();
+  request.options.recompute = Recompute::kSelective;
+  const Candidate twice = evaluate(request, Mesh{4, 1}).value();
+  EXPECT_DOUBLE_EQ(twice.cost.step.sent, once.cost.step.sent);
+  EXPECT_DOUBLE_EQ(twice.cost.step.products, once.cost.step.products);
+  EXPECT_GT(twice.cost.step.others, once.cost.step.others);
+  EXPECT_LT(twice.memory.total(), once.memory.total());
 }
 
 TEST(StepTime, IncludesMemoryTraffic) {

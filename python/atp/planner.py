@@ -47,6 +47,7 @@ __all__ = [
 
 Mode = Literal["linkload", "paper", "paper-literal"]
 Volume = Literal["exact", "equation2"]
+Recompute = Literal["none", "selective", "full"]
 Collective = Literal["ring", "hierarchical", "innetwork", "gloo"]
 ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "innetwork", "gloo")
 
@@ -126,7 +127,8 @@ class Data:
     bytes: float
     """Size of a rank's tensors: gradients and, if fully sharded, weights twice."""
     seconds: float
-    """Part of `step.seconds`; computing hides none of it."""
+    waited: float
+    """Part of `step.seconds`: what computing does not hide; all, without a device speed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +149,7 @@ class Candidate:
     dimensions: tuple[Dimension, Dimension]
     memory: Memory
     data: Data
+    sequence_parallel: bool
     measured: bool
     """Whether the costs are the cluster file's measurements of this mesh."""
     notes: tuple[str, ...]
@@ -268,12 +271,14 @@ def plan(
     fused: bool | None = None,
     count_norms: bool = False,
     chunks: int = 1,
+    micro_batch: int | None = None,
+    recompute: Recompute = "none",
     device_memory_gb: float | None = None,
-    runtime: bool = False,
+    runtime: bool | None = None,
     attention_scores: bool = False,
     by_heads: bool = False,
     whole_logits: bool = False,
-    sequence_parallel: bool = False,
+    sequence_parallel: bool | Literal["auto"] = False,
     hosts: Sequence[str] = (),
     ranks_per_host: int | None = None,
     data_parallel: int | Literal["auto"] = 1,
@@ -302,14 +307,18 @@ def plan(
             volumes). None: where the runtime does so by default.
         count_norms: also count the norms' small all-reduces.
         chunks: the number of parts of the batch that overlap.
+        micro_batch: sequences that a replica runs at once, adding up their gradients; None: all.
+        recompute: what the backward pass computes again to save memory: "selective", norms and
+            activation functions; "full", each layer.
         device_memory_gb: refuse meshes that need more than this on a device.
         runtime: consider only what atp.tensor_parallel can run: on each dimension a ring or
-            innetwork, with reduce-scatters where our own ring runs.
+            innetwork, with reduce-scatters where our own ring runs. None: yes, except in the
+            paper's modes, with "equation2", and if "hierarchical" is named.
         attention_scores: assume that attention stores its scores in memory.
         by_heads: split the attention core by heads only, as models of `transformers` require.
         whole_logits: every rank gets all logits and computes the whole loss, as in these models.
         sequence_parallel: between the blocks the rows of the mesh share each sequence's tokens;
-            with whole_logits, only inside the layers.
+            with whole_logits, only inside the layers. "auto": where that is faster.
         hosts, ranks_per_host: plan for these hosts of the cluster, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
         data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;
@@ -324,6 +333,7 @@ def plan(
         RuntimeError: no mesh can run the model; the message has the reasons, mesh by mesh.
     """
     first, second = _by_dimension(collectives)
+    named = collectives is not ALL_COLLECTIVES and "hierarchical" in (*first, *second)
     choices = _planner.Choices(
         mode=mode,
         collectives=first,
@@ -337,12 +347,17 @@ def plan(
         fused=fused,
         count_norms=count_norms,
         chunks=_whole("chunks", chunks, 1024),
+        micro_batch=0 if micro_batch is None else _whole("micro_batch", micro_batch),
+        recompute=recompute,
         device_memory_bytes=0.0 if device_memory_gb is None else _gigabytes(device_memory_gb),
-        runtime=runtime,
+        runtime=mode == "linkload" and volume == "exact" and not named
+        if runtime is None
+        else runtime,
         stores_attention_scores=attention_scores,
         by_heads=by_heads,
         whole_logits=whole_logits,
-        sequence_parallel=sequence_parallel,
+        sequence_parallel=sequence_parallel is True,
+        searches_sequence_parallel=sequence_parallel == "auto",
         hosts=list(hosts),
         replicas=0 if data_parallel == "auto" else _whole("data_parallel", data_parallel, 2**20),
         fully_shard=fully_shard,
@@ -439,6 +454,7 @@ def _candidate_fields(data: dict[str, Any]) -> dict[str, Any]:
         "dimensions": (first, second),
         "memory": Memory(**data["memory_bytes"]),
         "data": Data(**data["data"]),
+        "sequence_parallel": data["sequence_parallel"],
         "measured": data["measured"],
         "notes": tuple(data["notes"]),
     }

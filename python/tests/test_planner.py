@@ -56,7 +56,7 @@ def test_there_are_files_to_compare():
 def test_the_program_and_the_module_agree(cluster, model, mode):
     program = run_cli("--cluster", cluster, "--model", model, "--mode", mode, "--batch", 64)
     try:
-        answer = plan(cluster, model, mode=mode, batch=64)
+        answer = plan(cluster, model, mode=mode, batch=64, sequence_parallel="auto")
     except RuntimeError as error:
         assert program.returncode == 1
         assert str(error) in program.stderr
@@ -99,7 +99,7 @@ def test_hosts_and_what_the_runtime_runs_reach_the_planner():
     names = ["a3", "a1"]
     program = run_cli(
         *("--cluster", cluster, "--model", MODELS[0], "--hosts", ",".join(names)),
-        *("--ranks-per-host", 1, "--runtime", "--collectives", "gloo"),
+        *("--ranks-per-host", 1, "--collectives", "gloo"),
     )
     answer = plan(cluster, MODELS[0], hosts=names, ranks_per_host=1, runtime=True,
                   collectives=["gloo"])  # fmt: skip

@@ -81,8 +81,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command.add_flag("--fused", inputs.fused,
                    "Use a reduce-scatter where only a slice of an all-reduce is needed");
   command.add_flag(
-      "--runtime", inputs.runtime,
-      "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or innetwork");
+      "--beyond-runtime", inputs.beyond_runtime,
+      "Also consider what atp.tensor_parallel cannot run: hierarchical sums, or half precision");
   command.add_flag("--by-heads", inputs.by_heads,
                    "Split attention by heads only, as models of the transformers library require");
   command.add_flag("--whole-logits", inputs.whole_logits,
@@ -96,6 +96,15 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
                   "Chunks per batch; one computes while another communicates")
       .in_range(1u, 1024u)
       .type_name("N")
+      .show_default();
+  add_count(command, "--micro-batch", inputs.micro_batch,
+            "Sequences that a replica runs at once; it adds up their gradients (default: all)");
+  command
+      .add_option("--recompute", inputs.recompute,
+                  "What the backward pass computes again to save memory. selective: norms and "
+                  "activation functions; full: each layer")
+      .one_of({"none", "selective", "full"})
+      .type_name("WHAT")
       .show_default();
   command
       .add_option("--device-memory", inputs.device_memory_gb,
@@ -191,7 +200,7 @@ CostMode read_mode(const PlanInputs& inputs) {
         kWrongUsage);
   };
   if (inputs.fused) refuse("--fused", "is not in equation 2");
-  if (inputs.runtime) refuse("--runtime", "is not covered by the paper's equations");
+  if (inputs.beyond_runtime) refuse("--beyond-runtime", "has no effect");
   if (inputs.volume == "exact") refuse("--volume exact", "is not the volume of equation 2");
   if (inputs.device_tflops > 0)
     refuse("--device-tflops", "has no effect, because they count communication alone");
@@ -255,7 +264,14 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.options.sequence_parallel = inputs.sequence_parallel;
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
-  request.options.runtime = inputs.runtime;
+  request.options.micro_batch = inputs.micro_batch;
+  request.options.recompute = inputs.recompute == "full"        ? planner::Recompute::kFull
+                              : inputs.recompute == "selective" ? planner::Recompute::kSelective
+                                                                : planner::Recompute::kNone;
+  const std::vector<std::string>& named = inputs.collectives;
+  const bool names_beyond = std::find(named.begin(), named.end(), "hierarchical") != named.end();
+  request.options.runtime = planner::volume_of(request.options) == planner::Volume::kExact &&
+                            !inputs.beyond_runtime && !names_beyond;
   request.options.stores_attention_scores = inputs.attention_scores;
   if (inputs.device_tflops > 0) {
     request.interconnect.device.flops_per_second = inputs.device_tflops * 1e12;

@@ -40,9 +40,11 @@ struct PlanInputs {
   bool by_heads = false;
   bool count_norms = false;
   std::uint32_t chunks = 1;
+  std::uint32_t micro_batch = 0;  // 0: the whole batch
+  std::string recompute = "none";
   double device_memory_gb = 0;
   double device_tflops = 0;
-  bool runtime = false;
+  bool beyond_runtime = false;
   bool attention_scores = false;
 };
 

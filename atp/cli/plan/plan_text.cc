@@ -86,14 +86,16 @@ std::string bottleneck_text(const Candidate& candidate) {
                      slower.bottleneck.text);
 }
 
-// A model is more optimistic than a measurement, so a comparison of the two gets a note.
+// A model is more optimistic than a measurement, so measured meshes come first.
 std::string measured_text(const Plan& plan) {
-  for (const Candidate& candidate : plan.runners_up) {
-    if (!candidate.measured) continue;
-    return fmt::format("Note: this mesh was not measured; the best measured one is {} with {}.\n",
-                       mesh_text(candidate.mesh), duration_for_people(candidate.cost.step_seconds));
+  if (!plan.best.measured) return "Note: this mesh was not measured.\n";
+  for (const Candidate& other : plan.runners_up) {
+    if (other.measured || other.cost.step_seconds >= plan.best.cost.step_seconds) continue;
+    return fmt::format(
+        "Note: {} was not measured; by the model, which is optimistic, it would take {}.\n",
+        mesh_text(other.mesh), duration_for_people(other.cost.step_seconds));
   }
-  return "Note: this mesh was not measured.\n";
+  return "";
 }
 
 // The mapping of ranks to devices; empty if device p runs rank p.
@@ -114,9 +116,23 @@ std::string order_text(const Request& request, const Candidate& best) {
   return text + ".\n";
 }
 
-// Layers, embedding, head and loss together.
-double communication_of(const Request& request, const planner::LayerCost& cost) {
-  return cost.seconds * request.model.layers + cost.ends.seconds;
+double micro_batches(const Request& request, const Candidate& candidate) {
+  const double of_replica = 1.0 * request.workload.batch / candidate.data.replicas;
+  return request.options.micro_batch == 0 ? 1 : of_replica / request.options.micro_batch;
+}
+
+// Of all micro-batches; layers, embedding, head and loss together.
+double communication_of(const Request& request, const Candidate& candidate) {
+  const planner::LayerCost& cost = candidate.cost;
+  return micro_batches(request, candidate) *
+         (cost.seconds * request.model.layers + cost.ends.seconds);
+}
+
+// "32 layers", or "4 micro-batches of 32 layers"
+std::string layers_text(const Request& request, const Candidate& candidate) {
+  const std::string layers = counted(request.model.layers, "layer");
+  const double times = micro_batches(request, candidate);
+  return times == 1 ? layers : fmt::format("{:g} micro-batches of {}", times, layers);
 }
 
 std::string ends_text(const planner::LayerCost& cost) {
@@ -130,10 +146,10 @@ std::string step_text(const Candidate& candidate) {
   return fmt::format(
       "A training step takes {}: {} of matrix products, {} of other computation, {}{} of waiting "
       "for {} of communication.\n",
-      duration_for_people(step.seconds + candidate.data.seconds),
-      duration_for_people(step.products), duration_for_people(step.others),
+      duration_for_people(step.seconds + candidate.data.waited), duration_for_people(step.products),
+      duration_for_people(step.others),
       candidate.data.replicas > 1
-          ? duration_for_people(candidate.data.seconds) + " between replicas, and "
+          ? duration_for_people(candidate.data.waited) + " of waiting between replicas, and "
           : "and ",
       duration_for_people(step.waited), duration_for_people(step.sent));
 }
@@ -150,9 +166,11 @@ std::string data_text(const planner::DataCost& data) {
 // "mesh (4,2)", or "2 replicas of mesh (4,2)"
 std::string mesh_phrase(const Candidate& candidate) {
   const std::string mesh = "mesh " + mesh_text(candidate.mesh);
+  const char* tokens =
+      candidate.sequence_parallel && candidate.mesh.d1 > 1 ? " with sequence parallelism" : "";
   return candidate.data.replicas == 1
-             ? mesh
-             : fmt::format("{} replicas of {}", candidate.data.replicas, mesh);
+             ? mesh + tokens
+             : fmt::format("{} replicas of {}{}", candidate.data.replicas, mesh, tokens);
 }
 
 bool has_several_replicas(const Plan& plan) {
@@ -217,15 +235,25 @@ std::string request_text(const Request& request, const Plan& plan) {
   const planner::Transformer& model = request.model;
   const std::string& name = request.interconnect.name;
   return fmt::format(
-      "{}{}{}\n{}: {} of width {}; batch {} of {}; {} model\n",
+      "{}{}{}\n{}: {} of width {}; batch {} of {}; {} model{}\n",
       counted(plan.best.mesh.size() * plan.best.data.replicas, "device"), name.empty() ? "" : ": ",
       name, model.name, counted(model.layers, "layer"), model.hidden, request.workload.batch,
-      counted(request.workload.sequence, "token"), planner::to_string(request.options.mode));
+      counted(request.workload.sequence, "token"), planner::to_string(request.options.mode),
+      request.options.runtime ? " of what atp.tensor_parallel runs" : "");
 }
 
 std::string verdict_text(const Request& request, const Plan& plan) {
   const Candidate& best = plan.best;
   std::string text;
+  if (best.mesh.size() == 1 && best.data.replicas > 1) {
+    text = fmt::format("Use data parallelism only: {} replicas, each on one device.\n",
+                       best.data.replicas);
+    if (request.options.device_memory_bytes == 0) {
+      text += fmt::format("Each needs {} of memory; --device-memory rules out what does not fit.\n",
+                          bytes_for_people(best.memory.total()));
+    }
+    return text + data_text(best.data) + step_text(best);
+  }
   if (plan.use_one_dimensional) {
     text = fmt::format("Use plain 1-D tensor parallelism: {}, {}.\n", mesh_phrase(best),
                        collectives_text(best));
@@ -235,8 +263,8 @@ std::string verdict_text(const Request& request, const Plan& plan) {
   text += order_text(request, best);
   text += fmt::format("Communication takes {} per layer, forward and backward; {} for {}{}.\n",
                       duration_for_people(best.cost.seconds),
-                      duration_for_people(communication_of(request, best.cost)),
-                      counted(request.model.layers, "layer"), ends_text(best.cost));
+                      duration_for_people(communication_of(request, best)),
+                      layers_text(request, best), ends_text(best.cost));
   text += data_text(best.data);
   text += step_text(best);
   if (!plan.use_one_dimensional && plan.one_dimensional) {
@@ -249,7 +277,7 @@ std::string verdict_text(const Request& request, const Plan& plan) {
 std::string reasons_text(const Request& request, const Plan& plan) {
   std::string text;
   text += bottleneck_text(plan.best);
-  if (!request.interconnect.measured.empty() && !plan.best.measured) {
+  if (!request.interconnect.measured.empty()) {
     text += measured_text(plan);
   }
   for (const std::string& note : plan.best.notes) text += "Note: " + note + ".\n";
@@ -265,8 +293,8 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   std::string text = fmt::format("Mesh {}: {} per layer, {} for {}{}{}\n",
                                  mesh_text(candidate.mesh), duration_for_people(cost.seconds),
-                                 duration_for_people(communication_of(request, cost)),
-                                 counted(request.model.layers, "layer"), ends_text(cost),
+                                 duration_for_people(communication_of(request, candidate)),
+                                 layers_text(request, candidate), ends_text(cost),
                                  candidate.measured ? ", from measured bandwidths" : "");
   text += step_text(candidate);
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {

@@ -52,6 +52,13 @@ planner::CostMode cost_mode(const std::string& name) {
   throw py::value_error("mode: found \"" + name + "\", expected linkload, paper or paper-literal");
 }
 
+planner::Recompute recompute(const std::string& name) {
+  if (name == "none") return planner::Recompute::kNone;
+  if (name == "selective") return planner::Recompute::kSelective;
+  if (name == "full") return planner::Recompute::kFull;
+  throw py::value_error("recompute: found \"" + name + "\", expected none, selective or full");
+}
+
 planner::Volume volume(const std::string& name) {
   if (name == "exact") return planner::Volume::kExact;
   if (name == "equation2") return planner::Volume::kEquation2;
@@ -78,12 +85,15 @@ struct Choices {
   std::optional<bool> fused;
   bool count_norms;
   std::uint32_t chunks;
+  std::uint32_t micro_batch;
+  std::string recompute;
   double device_memory_bytes;
   bool runtime;
   bool stores_attention_scores;
   bool by_heads;
   bool whole_logits;
   bool sequence_parallel;
+  bool searches_sequence_parallel;
   std::vector<std::string> hosts;
   std::uint32_t ranks_per_host;
   std::uint32_t replicas;
@@ -119,12 +129,15 @@ planner::Request request_of(const Cluster& cluster, const Description& model, st
   request.options.by_heads = choices.by_heads;
   request.options.whole_logits = choices.whole_logits;
   request.options.sequence_parallel = choices.sequence_parallel;
+  request.options.searches_sequence_parallel = choices.searches_sequence_parallel;
   request.options.stores_attention_scores = choices.stores_attention_scores;
   request.options.point_to_point_correction = choices.point_to_point_correction;
   request.options.volume = volume(choices.volume);
   request.options.fused = choices.fused;
   request.options.count_norm_statistics = choices.count_norms;
   request.options.chunks = choices.chunks;
+  request.options.micro_batch = choices.micro_batch;
+  request.options.recompute = recompute(choices.recompute);
   request.options.device_memory_bytes = choices.device_memory_bytes;
   request.options.replicas = choices.replicas;
   request.options.fully_shard = choices.fully_shard;
@@ -193,48 +206,53 @@ PYBIND11_MODULE(_planner, module) {
            }),
            py::arg("path"), py::arg("text") = "", py::arg("is_text") = false);
   py::class_<Choices>(module, "Choices")
-      .def(
-          py::init([](std::string mode, std::vector<std::string> collectives,
-                      std::vector<std::string> collectives2, std::uint32_t batch,
-                      std::uint32_t sequence, std::uint32_t element_bytes, bool full_attention,
-                      bool point_to_point_correction, std::string volume, std::optional<bool> fused,
-                      bool count_norms, std::uint32_t chunks, double device_memory_bytes,
-                      bool runtime, bool stores_attention_scores, bool by_heads, bool whole_logits,
-                      bool sequence_parallel, std::vector<std::string> hosts,
-                      std::uint32_t ranks_per_host, std::uint32_t replicas, bool fully_shard,
-                      std::vector<std::string> data_collectives) {
-            return Choices{std::move(mode),
-                           std::move(collectives),
-                           std::move(collectives2),
-                           batch,
-                           sequence,
-                           element_bytes,
-                           full_attention,
-                           point_to_point_correction,
-                           std::move(volume),
-                           fused,
-                           count_norms,
-                           chunks,
-                           device_memory_bytes,
-                           runtime,
-                           stores_attention_scores,
-                           by_heads,
-                           whole_logits,
-                           sequence_parallel,
-                           std::move(hosts),
-                           ranks_per_host,
-                           replicas,
-                           fully_shard,
-                           std::move(data_collectives)};
-          }),
-          py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
-          py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
-          py::arg("full_attention"), py::arg("point_to_point_correction"), py::arg("volume"),
-          py::arg("fused"), py::arg("count_norms"), py::arg("chunks"),
-          py::arg("device_memory_bytes"), py::arg("runtime"), py::arg("stores_attention_scores"),
-          py::arg("by_heads"), py::arg("whole_logits"), py::arg("sequence_parallel"),
-          py::arg("hosts"), py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
-          py::arg("data_collectives"));
+      .def(py::init([](std::string mode, std::vector<std::string> collectives,
+                       std::vector<std::string> collectives2, std::uint32_t batch,
+                       std::uint32_t sequence, std::uint32_t element_bytes, bool full_attention,
+                       bool point_to_point_correction, std::string volume,
+                       std::optional<bool> fused, bool count_norms, std::uint32_t chunks,
+                       std::uint32_t micro_batch, std::string recompute, double device_memory_bytes,
+                       bool runtime, bool stores_attention_scores, bool by_heads, bool whole_logits,
+                       bool sequence_parallel, bool searches_sequence_parallel,
+                       std::vector<std::string> hosts, std::uint32_t ranks_per_host,
+                       std::uint32_t replicas, bool fully_shard,
+                       std::vector<std::string> data_collectives) {
+             return Choices{std::move(mode),
+                            std::move(collectives),
+                            std::move(collectives2),
+                            batch,
+                            sequence,
+                            element_bytes,
+                            full_attention,
+                            point_to_point_correction,
+                            std::move(volume),
+                            fused,
+                            count_norms,
+                            chunks,
+                            micro_batch,
+                            std::move(recompute),
+                            device_memory_bytes,
+                            runtime,
+                            stores_attention_scores,
+                            by_heads,
+                            whole_logits,
+                            sequence_parallel,
+                            searches_sequence_parallel,
+                            std::move(hosts),
+                            ranks_per_host,
+                            replicas,
+                            fully_shard,
+                            std::move(data_collectives)};
+           }),
+           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
+           py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
+           py::arg("full_attention"), py::arg("point_to_point_correction"), py::arg("volume"),
+           py::arg("fused"), py::arg("count_norms"), py::arg("chunks"), py::arg("micro_batch"),
+           py::arg("recompute"), py::arg("device_memory_bytes"), py::arg("runtime"),
+           py::arg("stores_attention_scores"), py::arg("by_heads"), py::arg("whole_logits"),
+           py::arg("sequence_parallel"), py::arg("searches_sequence_parallel"), py::arg("hosts"),
+           py::arg("ranks_per_host"), py::arg("replicas"), py::arg("fully_shard"),
+           py::arg("data_collectives"));
   // The search touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("cluster"), py::arg("model"),
              py::arg("ranks"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
