@@ -85,9 +85,9 @@ class Communicator {
   Handle all_reduce(Bytes tensor, ElementKind kind, CollectiveRequest how = {});
   Handle all_reduce(std::span<float> data, CollectiveRequest how = {});
 
-  // Adds a ring as a second path for sums of float32, with the same bits. All ranks must call it,
-  // before the first operation. The figures, and later the ranks' measurements (tuner.h),
-  // decide which path an operation takes; the ranks agree on the measurements after every
+  // Adds a ring as a second path for sums of float32 and all-reduces of int32, with the same bits.
+  // All ranks call it, before the first operation. The figures, and later the ranks' measurements
+  // (tuner.h), decide which path an operation takes; the ranks agree on the measurements after every
   // `judged_every` operations (0: never), and more often at first. No result depends on it. If one
   // path fails, both fail. Not for a communicator in the host's memory, with one rank, or with the
   // fixed scale.
