@@ -87,10 +87,10 @@ class Communicator {
 
   // Adds a ring as a second path for sums of float32 and all-reduces of int32, with the same bits.
   // All ranks call it, before the first operation. The figures, and later the ranks' measurements
-  // (tuner.h), decide which path an operation takes; the ranks agree on the measurements after every
-  // `judged_every` operations (0: never), and more often at first. No result depends on it. If one
-  // path fails, both fail. Not for a communicator in the host's memory, with one rank, or with the
-  // fixed scale.
+  // (tuner.h), decide which path an operation takes; the ranks agree on the measurements after
+  // every `judged_every` operations (0: never), and more often at first. No result depends on it.
+  // If one path fails, both fail. Not for a communicator in the host's memory, with one rank, or
+  // with the fixed scale.
   Status add_ring(std::shared_ptr<Transport> ring, const CostModels& figures,
                   std::uint64_t judged_every);
   // The choices so far; nothing without a ring.

@@ -8,9 +8,10 @@ namespace atp::testing {
 namespace {
 
 TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
-  std::vector<float> values(100, 1);
+  std::vector<float> values(3000, 1);
   const auto listener = std::make_shared<TcpListener>(TcpListener::open("127.0.0.1:0").value());
-  for (const Collective call : {Collective::kSend, Collective::kBroadcast}) {
+  for (const Collective call :
+       {Collective::kSend, Collective::kBroadcast, Collective::kAllReduce}) {
     int failures = 0;
     for (bool fails = true; fails; failures += fails) {
       PeerOptions options;
@@ -20,8 +21,13 @@ TEST(PeerEngine, EndsAnOperationOnceIfThereIsNoMemoryForIt) {
       CollectiveRequest request;
       request.call = call;
       request.root = call == Collective::kSend ? 1 : 0;
-      request.inputs = {readable(values)};
-      if (call == Collective::kBroadcast) request.outputs = {writable(values)};
+      if (call != Collective::kAllReduce) request.inputs = {readable(values)};
+      if (call != Collective::kSend) request.outputs = {writable(values)};
+      if (call == Collective::kAllReduce) {  // in stages
+        request.kind = ElementKind::kFloat32;
+        request.reduction = ElementReduction::kSum;
+        request.format = NumberFormat::kBlocks;
+      }
       const auto operation = std::make_shared<PeerOperation>(request, 0, Wording{});
       fails = lacks_memory(engine, operation, failures);
     }
