@@ -13,9 +13,8 @@
 #include "atp/collective/testing/peers.h"
 #include "atp/sim/reference_numbers.h"
 
-// Every sum of float32 by the rule of numbers has the bits that the rule of numbers demands, which are the
-// network's (docs/inside/protocol §5). Compares with the simulator's second implementation of that
-// page.
+// The peers' sums of float32 by the rule of numbers have its bits, which are the network's
+// (docs/inside/protocol §5). Compares with the simulator's second implementation of that page.
 
 namespace atp {
 namespace {
