@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -208,15 +209,17 @@ namespace {
 // The faster of two candidates for each mesh and number of replicas, the fastest first; ties keep
 // the order of `found`.
 std::vector<Candidate> best_of_each(std::vector<Candidate> found) {
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-    if (a.measured != b.measured) return a.measured;
-    return comparable(a.cost.step_seconds) < comparable(b.cost.step_seconds);
-  });
+  std::multimap<std::pair<bool, double>, Candidate> sorted;
+  for (Candidate& each : found) {
+    const std::pair key(!each.measured, comparable(each.cost.step_seconds));
+    sorted.emplace(key, std::move(each));
+  }
   std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
-  std::erase_if(found, [&seen](const Candidate& each) {
-    return !seen.emplace(each.mesh.d1, each.data.replicas).second;
-  });
-  return found;
+  std::vector<Candidate> best;
+  for (auto& [key, each] : sorted) {
+    if (seen.emplace(each.mesh.d1, each.data.replicas).second) best.push_back(std::move(each));
+  }
+  return best;
 }
 
 Result<Plan> plan_with_either(const Request& request) {

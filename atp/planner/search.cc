@@ -129,13 +129,13 @@ std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<boo
   }
   std::erase_if(found,
                 [](const CostedMesh& mesh) { return !std::isfinite(mesh.cost.step_seconds); });
-  std::sort(found.begin(), found.end(), is_better);
   // The model is optimistic: what it says of one mesh does not beat a measurement of another.
-  if (inputs.options.mode == CostMode::kLinkLoad) {
-    std::stable_partition(found.begin(), found.end(), [&inputs](const CostedMesh& each) {
-      return is_measured(inputs, each.mesh);
-    });
-  }
+  const bool measured_first = inputs.options.mode == CostMode::kLinkLoad;
+  std::sort(found.begin(), found.end(), [&](const CostedMesh& one, const CostedMesh& other) {
+    const bool is_first = measured_first && is_measured(inputs, one.mesh);
+    const bool other_is = measured_first && is_measured(inputs, other.mesh);
+    return is_first == other_is ? is_better(one, other) : is_first;
+  });
   return found;
 }
 

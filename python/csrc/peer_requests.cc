@@ -1,5 +1,7 @@
 #include "python/csrc/peer_requests.h"
 
+#include <cctype>
+
 #include "python/csrc/argument_checks.h"
 
 // Maps c10d's reductions and tensor types to those of atp/collective/peer.
@@ -43,7 +45,12 @@ const char* dtype_name(at::ScalarType type) {
   }
 }
 
-std::string type_name(std::uint8_t type) { return dtype_name(static_cast<at::ScalarType>(type)); }
+// c10's names of other types differ from torch's in their first letter.
+std::string type_name(std::uint8_t type) {
+  std::string name = dtype_name(static_cast<at::ScalarType>(type));
+  name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  return name;
+}
 
 ElementKind kind_of(at::ScalarType type) {
   switch (type) {

@@ -225,7 +225,8 @@ def test_a_sum_too_large_for_its_time_out_ends_in_time_and_blames_nobody(ranks):
 @pytest.mark.parametrize("way", ["innetwork", "memory"])
 def test_a_time_out_counts_from_the_call(ranks, way):
     def body(rank):
-        return seconds_and_error(torch.ones(1 << 28, dtype=torch.uint8), 0.02)
+        strided = torch.ones(2, 1 << 27, dtype=torch.uint8).t()  # so it is copied everywhere
+        return seconds_and_error(strided, 0.02)
 
     for seconds, error in ranks.run(2, body, memory=way == "memory", pg_options=options_of(way)):
         assert "not ended within its timeout of 0.02 s" in error, (seconds, error)

@@ -60,9 +60,6 @@ void run_best(const BestOptions& options) {
   request.options.replicas = read_replicas(options.data_parallel);
   request.options.fully_shard = options.fully_shard;
   request.options.data = request.options.dimension1;
-  request.options.searches_sequence_parallel =
-      !options.inputs.sequence_parallel &&
-      planner::volume_of(request.options) == planner::Volume::kExact;
   const Result<planner::Plan> planned = planner::plan(request);
   if (!planned) throw CommandError(planned.error().message);
   const planner::Plan& plan = planned.value();

@@ -262,6 +262,8 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.options.by_heads = inputs.by_heads;
   request.options.whole_logits = inputs.whole_logits;
   request.options.sequence_parallel = inputs.sequence_parallel;
+  request.options.searches_sequence_parallel =
+      !inputs.sequence_parallel && planner::volume_of(request.options) == planner::Volume::kExact;
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
   request.options.micro_batch = inputs.micro_batch;

@@ -24,12 +24,8 @@ std::string name_of(const NodeView& node) {
   return node.name == node.address ? node.name : fmt::format("{} ({})", node.name, node.address);
 }
 
-Finding about_job(const auto& job, Severity severity, const char* kind, std::string text) {
-  return {.severity = severity,
-          .kind = kind,
-          .node = "",
-          .job = name_of_job(job),
-          .text = std::move(text)};
+Finding about_job(const auto& job, Severity severity, const char* kind, const std::string& text) {
+  return {.severity = severity, .kind = kind, .node = "", .job = name_of_job(job), .text = text};
 }
 
 Finding about_node(const NodeView& node, Severity severity, const char* kind,
@@ -132,11 +128,11 @@ std::string collided_text(const NodeRates& rates) {
 
 std::vector<Finding> Watch::problems() const {
   std::vector<Finding> problems;
-  std::copy_if(episodes_.lasting().begin(), episodes_.lasting().end(), std::back_inserter(problems),
-               [](const Finding& finding) { return finding.severity >= Severity::kWarning; });
-  std::stable_sort(problems.begin(), problems.end(), [](const Finding& one, const Finding& other) {
-    return one.severity > other.severity;
-  });
+  for (const Severity severity : {Severity::kBad, Severity::kWarning}) {
+    std::copy_if(episodes_.lasting().begin(), episodes_.lasting().end(),
+                 std::back_inserter(problems),
+                 [severity](const Finding& finding) { return finding.severity == severity; });
+  }
   return problems;
 }
 
