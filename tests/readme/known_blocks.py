@@ -211,6 +211,7 @@ TORCH = {
 
 TORCH_INTERNALS = {
     "bound: (N-1)/N * S/B, an all-reduce": By("tests/experiments/test_ring_beside_gloo.py"),
+    "backend  ms per step": By("tests/experiments/test_fsdp.py"),
 }
 
 BLOCKS = {
