@@ -48,16 +48,18 @@ PeerOptions peer_options(const CommunicatorOptions& options) {
 // All ranks learn each other's addresses.
 Result<std::vector<Endpoint>> exchange(Communicator& communicator, const Endpoint& own,
                                        const CommunicatorOptions& options) {
-  std::vector<std::int32_t> words = address_words(own, options.rank, options.world_size);
+  const auto words = std::make_shared<std::vector<std::int32_t>>(
+      address_words(own, options.rank, options.world_size));
   CollectiveRequest sum{.call = Collective::kAllReduce,
                         .kind = ElementKind::kInt32,
                         .reduction = ElementReduction::kSum};
-  sum.outputs = {std::as_writable_bytes(std::span(words))};
+  sum.outputs = {std::as_writable_bytes(std::span(*words))};
   sum.timeout = options.join_timeout;
   sum.is_probe = true;
-  const Status met = communicator.submit(std::move(sum)).wait();
+  sum.on_done = [words](const Status&) {};  // it goes on after an interruption
+  const Status met = communicator.submit(std::move(sum)).wait_or_interrupted(options.interruption);
   if (!met) return met.error();
-  return addresses_of(words);
+  return addresses_of(*words);
 }
 
 Result<std::shared_ptr<Peers>> start_peers(Communicator& communicator,

@@ -36,6 +36,8 @@ class EveryTransport : public ::testing::TestWithParam<Place> {
       Group& group = *joined.value();
       body(group);
       EXPECT_EQ(group.shutdown().ok(), !group.failure().has_value());
+      static_cast<void>(group.shutdown());  // a second one does nothing
+      group.abort("after the end");
     });
   }
 };

@@ -238,7 +238,7 @@ class PeerEngine {
   class PeerSink;
   friend class PeerSink;
 
-  // Operations.
+  // Operations, in operations.cc.
   void begin_waiting();
   void begin(std::shared_ptr<PeerOperation> operation);
   void begin_stage(Task& task);
